@@ -1,0 +1,25 @@
+# Faster builds where the tools exist, sanitizers where asked for, self-contained release binaries.
+find_program(TY_CCACHE ccache)
+if(TY_CCACHE)
+    # Clones of the tree in other folders share the cache: paths are hashed relative to the source.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1
+                                    CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${TY_CCACHE})
+endif()
+find_program(TY_MOLD mold)
+if(TY_MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_link_options(-fuse-ld=mold)
+endif()
+
+if(TY_SANITIZE)
+    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=address,undefined)
+endif()
+if(TY_TSAN)
+    add_compile_options(-fsanitize=thread)
+    add_link_options(-fsanitize=thread)
+endif()
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    add_compile_options(-ffunction-sections -fdata-sections -D_FORTIFY_SOURCE=2 -fstack-protector-strong)
+    add_link_options(-static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,-s)
+endif()
+find_package(Threads REQUIRED)
