@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Framework images without images: an image URI resolves to an environment of this machine, given by
+// configuration or found at start (a Python that can import torch answers for AWS's PyTorch images).
+#pragma once
+
+#include "plan/plan.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ty::images {
+
+/// One row of configuration: which URIs, and what they run in.
+struct Definition {
+    std::string name;                     ///< "pytorch"
+    std::vector<std::string> match;       ///< globs over the URI or its repository name: "*/pytorch-training:*"
+    std::string python;                   ///< interpreter, or a venv folder; empty: discovered
+    std::vector<std::string> readable;
+    std::vector<std::string> path;
+    plan::Pairs variables;
+    std::vector<std::string> entrypoint;
+    std::string code;
+    std::vector<std::string> requires_modules;  ///< the interpreter must import these: "torch"
+    bool toolkit = true;
+};
+
+/// The repositories of AWS's framework images and what each needs; contract §2.2.
+std::vector<Definition> aws_framework_definitions();
+
+struct Probe {
+    std::string python, version, prefix, base_prefix;
+    std::vector<std::pair<std::string, std::string>> modules;  ///< name -> version of those installed
+};
+/// Ask an interpreter what it has (without importing the packages). nullopt when it does not run.
+std::optional<Probe> probe_python(const std::string& python);
+
+class Catalogue {
+public:
+    /// `interpreters` in order of preference. Probes each once, here.
+    Catalogue(std::vector<Definition> definitions, const std::vector<std::string>& interpreters);
+    /// Throws unsupported ("ImageNotMapped") with the nearest choices and the remedy.
+    plan::Environment resolve(const std::string& image) const;
+    /// For doctor and docs: one line per definition, usable or why not.
+    struct Row { std::string name, state; bool usable = false; };
+    std::vector<Row> rows() const;
+
+private:
+    std::vector<Definition> definitions_;
+    std::vector<Probe> probes_;
+};
+
+}  // namespace ty::images
