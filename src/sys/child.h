@@ -6,6 +6,7 @@
 #include "sys/fd.h"
 
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
