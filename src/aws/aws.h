@@ -3,6 +3,7 @@
 // small S3 client for agent and CLI.
 #pragma once
 
+#include "aws/xml.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "http/http.h"
@@ -12,6 +13,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
