@@ -3,6 +3,7 @@
 // configuration or found at start (a Python that can import torch answers for AWS's PyTorch images).
 #pragma once
 
+#include "base/sync.h"
 #include "plan/plan.h"
 
 #include <optional>
@@ -38,17 +39,26 @@ std::optional<Probe> probe_python(const std::string& python);
 
 class Catalogue {
 public:
-    /// `interpreters` in order of preference. Probes each once, here.
-    Catalogue(std::vector<Definition> definitions, const std::vector<std::string>& interpreters);
-    /// Throws unsupported ("ImageNotMapped") with the nearest choices and the remedy.
+    /// `interpreters` in order of preference; each is asked once, on a thread started here, so that a
+    /// daemon answers before its last Python did.
+    Catalogue(std::vector<Definition> definitions, std::vector<std::string> interpreters);
+    /// Throws unsupported "ImageNotMapped" or "EnvironmentUnavailable" with the nearest choices and the
+    /// remedy. Waits for the interpreters only when the image needs one. Any thread.
     plan::Environment resolve(const std::string& image) const;
     /// For doctor and docs: one line per definition, usable or why not.
     struct Row { std::string name, state; bool usable = false; };
     std::vector<Row> rows() const;
 
 private:
+    struct Answers {
+        std::vector<Probe> probes;
+        bool complete = false;
+    };
+    const std::vector<Probe>& probes() const;
+
     std::vector<Definition> definitions_;
-    std::vector<Probe> probes_;
+    mutable Sync<Answers> answers_;  ///< probes never change once complete
+    TaskGroup tasks_;
 };
 
 }  // namespace ty::images
