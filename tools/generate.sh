@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Writes every generated file of the tree: AWS shapes, the compatibility table, the command line page.
+# Usage: generate.sh BIN [--check]; with --check it fails when a committed file is out of date.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=$1
+python3 tools/shapegen/shapegen.py
+"$bin/compatibility" > docs/reference/compatibility.md
+if [ "${2:-}" = "--check" ]; then
+    git diff --exit-code --stat -- src/shapes docs/reference || { echo "generated files are out of date: run make generate and commit"; exit 1; }
+fi
