@@ -14,12 +14,12 @@
 namespace ty::sys {
 
 struct Command {
-    std::vector<std::string> argv;                                 ///< argv[0] is searched in PATH
-    std::optional<std::vector<std::string>> env;                   ///< "NAME=value"; nullopt inherits
-    std::string cwd;                                               ///< empty: inherit
-    int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1;             ///< -1: stdin /dev/null, others inherit
-    std::vector<std::pair<int, int>> keep;                         ///< {our fd, number in the child}
-    enum class Session { same, own } session = Session::same;      ///< own: setsid
+    std::vector<std::string> argv;                      ///< argv[0] is searched in PATH
+    std::optional<std::vector<std::string>> env;        ///< "NAME=value"; nullopt inherits
+    std::string cwd;                                    ///< empty: inherit
+    int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1;  ///< -1: stdin /dev/null, others inherit
+    std::vector<std::pair<int, int>> keep;              ///< {our fd, number in the child}
+    enum class Session { same, own } session = Session::same;  ///< own: setsid
 };
 
 /// How a process ended.

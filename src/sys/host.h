@@ -11,10 +11,10 @@
 namespace ty::sys {
 
 struct HostFacts {
-    int cpus = 1;                      ///< usable by this process (affinity and quota)
-    Bytes memory;                      ///< MemTotal
-    int gpus = 0;                      ///< /proc/driver/nvidia/gpus, else /dev/nvidia[0-9]*
-    std::string network_interface;     ///< of the default route, else "lo"
+    int cpus = 1;                   ///< usable by this process (affinity and quota)
+    Bytes memory;                   ///< MemTotal
+    int gpus = 0;                   ///< /proc/driver/nvidia/gpus, else /dev/nvidia[0-9]*
+    std::string network_interface;  ///< of the default route, else "lo"
     std::string host_name;
 };
 HostFacts read_host(const std::filesystem::path& root = "/");

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <stop_token>
+#include <string>
 
 namespace ty::sys {
 

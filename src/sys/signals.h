@@ -8,7 +8,8 @@
 
 namespace ty::sys {
 
-/// signalfd over the given signals, which are blocked in the calling thread (and threads it starts).
+/// signalfd over the given signals, which are blocked in the calling thread (and threads it
+/// starts).
 class SignalFd {
 public:
     explicit SignalFd(std::initializer_list<int> signals);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linux as RAII: files, waits, children, sockets, signals, host facts, cgroups, mounts.
+//
+// File names here must differ from those of the C library's sys/ folder (wait.h, socket.h,
+// mount.h): src/ is on the include path, and ours would be found first.
 #pragma once
 
 #include "sys/child.h"
@@ -7,5 +10,5 @@
 #include "sys/host.h"
 #include "sys/poller.h"
 #include "sys/signals.h"
-#include "sys/socket.h"
-#include "sys/wait.h"
+#include "sys/tcp.h"
+#include "sys/waiting.h"
