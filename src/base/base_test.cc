@@ -16,7 +16,8 @@ using namespace ty;
 
 TEST_CASE("an error passing a border gains one line of context") {
     const auto outcome = capture([] {
-        in_context("staging channel train", [] { throw_error(Code::not_found, "NoSuchKey", "no {}", "x"); });
+        in_context("staging channel train",
+                   [] { throw_error(Code::not_found, "NoSuchKey", "no {}", "x"); });
     });
     REQUIRE_FALSE(outcome.ok());
     CHECK(std::string(outcome.error().what()) == "staging channel train: no x");

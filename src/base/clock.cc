@@ -10,13 +10,17 @@ Instant SystemClock::now() const {
     return std::chrono::time_point_cast<milliseconds>(std::chrono::system_clock::now());
 }
 
-Monotonic SystemClock::monotonic() const { return std::chrono::steady_clock::now(); }
+Monotonic SystemClock::monotonic() const {
+    return std::chrono::steady_clock::now();
+}
 
 Deadline Deadline::in(std::chrono::nanoseconds duration) {
     return Deadline(std::chrono::steady_clock::now() + duration);
 }
 
-bool Deadline::passed() const { return point_ && std::chrono::steady_clock::now() >= *point_; }
+bool Deadline::passed() const {
+    return point_ && std::chrono::steady_clock::now() >= *point_;
+}
 
 milliseconds Deadline::left() const {
     if (!point_) return std::chrono::hours(24 * 365);

@@ -9,17 +9,28 @@ namespace ty {
 
 std::string_view to_string(Code code) {
     switch (code) {
-        case Code::invalid: return "invalid";
-        case Code::not_found: return "not_found";
-        case Code::conflict: return "conflict";
-        case Code::denied: return "denied";
-        case Code::exhausted: return "exhausted";
-        case Code::unavailable: return "unavailable";
-        case Code::timed_out: return "timed_out";
-        case Code::cancelled: return "cancelled";
-        case Code::corrupt: return "corrupt";
-        case Code::unsupported: return "unsupported";
-        case Code::internal: return "internal";
+        case Code::invalid:
+            return "invalid";
+        case Code::not_found:
+            return "not_found";
+        case Code::conflict:
+            return "conflict";
+        case Code::denied:
+            return "denied";
+        case Code::exhausted:
+            return "exhausted";
+        case Code::unavailable:
+            return "unavailable";
+        case Code::timed_out:
+            return "timed_out";
+        case Code::cancelled:
+            return "cancelled";
+        case Code::corrupt:
+            return "corrupt";
+        case Code::unsupported:
+            return "unsupported";
+        case Code::internal:
+            return "internal";
     }
     return "internal";
 }
@@ -50,33 +61,43 @@ Code code_of_errno(int number) {
     switch (number) {
         case ENOENT:
         case ENOTDIR:
-        case ESRCH: return Code::not_found;
+        case ESRCH:
+            return Code::not_found;
         case EEXIST:
-        case ENOTEMPTY: return Code::conflict;
+        case ENOTEMPTY:
+            return Code::conflict;
         case EACCES:
         case EPERM:
-        case EROFS: return Code::denied;
+        case EROFS:
+            return Code::denied;
         case ENOSPC:
         case EDQUOT:
         case EMFILE:
         case ENFILE:
-        case ENOMEM: return Code::exhausted;
+        case ENOMEM:
+            return Code::exhausted;
         case EAGAIN:
         case ECONNREFUSED:
         case ECONNRESET:
         case EPIPE:
         case EHOSTUNREACH:
         case ENETUNREACH:
-        case ECONNABORTED: return Code::unavailable;
-        case ETIMEDOUT: return Code::timed_out;
-        case ECANCELED: return Code::cancelled;
+        case ECONNABORTED:
+            return Code::unavailable;
+        case ETIMEDOUT:
+            return Code::timed_out;
+        case ECANCELED:
+            return Code::cancelled;
         case EINVAL:
         case ENAMETOOLONG:
         case ELOOP:
-        case EISDIR: return Code::invalid;
+        case EISDIR:
+            return Code::invalid;
         case ENOSYS:
-        case EOPNOTSUPP: return Code::unsupported;
-        default: return Code::internal;
+        case EOPNOTSUPP:
+            return Code::unsupported;
+        default:
+            return Code::internal;
     }
 }
 

@@ -34,7 +34,8 @@ enum class Code {
 
 std::string_view to_string(Code code);
 
-/// One of several things wrong with a request; `path` is the field, e.g. "resourceConfig.instanceCount".
+/// One of several things wrong with a request; `path` is the field, e.g.
+/// "resourceConfig.instanceCount".
 struct Problem {
     std::string path;
     std::string message;

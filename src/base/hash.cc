@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#define OPENSSL_API_COMPAT 0x10100000L  // the low-level digests, still maintained, without the provider machinery
+#define OPENSSL_API_COMPAT \
+    0x10100000L  // the low-level digests, still maintained, without the provider machinery
 #include "base/hash.h"
 
 #include "base/text.h"
@@ -19,7 +20,9 @@ Sha256Digest sha256(std::string_view data) {
     return out;
 }
 
-std::string sha256_hex(std::string_view data) { return to_hex(sha256(data)); }
+std::string sha256_hex(std::string_view data) {
+    return to_hex(sha256(data));
+}
 
 Sha256Digest hmac_sha256(std::span<const std::byte> key, std::string_view data) {
     std::array<unsigned char, 64> block{};
@@ -114,12 +117,22 @@ struct Hasher::State {
 Hasher::Hasher(HashKind kind) : state_(std::make_unique<State>()) {
     state_->kind = kind;
     switch (kind) {
-        case HashKind::sha256: SHA256_Init(&state_->digest.emplace<SHA256_CTX>()); break;
-        case HashKind::sha1: SHA1_Init(&state_->digest.emplace<SHA_CTX>()); break;
-        case HashKind::md5: MD5_Init(&state_->digest.emplace<MD5_CTX>()); break;
+        case HashKind::sha256:
+            SHA256_Init(&state_->digest.emplace<SHA256_CTX>());
+            break;
+        case HashKind::sha1:
+            SHA1_Init(&state_->digest.emplace<SHA_CTX>());
+            break;
+        case HashKind::md5:
+            MD5_Init(&state_->digest.emplace<MD5_CTX>());
+            break;
         case HashKind::crc32:
-        case HashKind::crc32c: state_->crc = 0xFFFFFFFFu; break;
-        case HashKind::crc64nvme: state_->crc = ~0ull; break;
+        case HashKind::crc32c:
+            state_->crc = 0xFFFFFFFFu;
+            break;
+        case HashKind::crc64nvme:
+            state_->crc = ~0ull;
+            break;
     }
 }
 
@@ -130,16 +143,30 @@ Hasher::~Hasher() = default;
 void Hasher::update(std::span<const std::byte> data) {
     State& s = *state_;
     switch (s.kind) {
-        case HashKind::sha256: SHA256_Update(&std::get<SHA256_CTX>(s.digest), data.data(), data.size()); break;
-        case HashKind::sha1: SHA1_Update(&std::get<SHA_CTX>(s.digest), data.data(), data.size()); break;
-        case HashKind::md5: MD5_Update(&std::get<MD5_CTX>(s.digest), data.data(), data.size()); break;
-        case HashKind::crc32: s.crc = crc32_table().update(std::uint32_t(s.crc), data); break;
-        case HashKind::crc32c: s.crc = crc32c_table().update(std::uint32_t(s.crc), data); break;
-        case HashKind::crc64nvme: s.crc = crc64nvme_table().update(s.crc, data); break;
+        case HashKind::sha256:
+            SHA256_Update(&std::get<SHA256_CTX>(s.digest), data.data(), data.size());
+            break;
+        case HashKind::sha1:
+            SHA1_Update(&std::get<SHA_CTX>(s.digest), data.data(), data.size());
+            break;
+        case HashKind::md5:
+            MD5_Update(&std::get<MD5_CTX>(s.digest), data.data(), data.size());
+            break;
+        case HashKind::crc32:
+            s.crc = crc32_table().update(std::uint32_t(s.crc), data);
+            break;
+        case HashKind::crc32c:
+            s.crc = crc32c_table().update(std::uint32_t(s.crc), data);
+            break;
+        case HashKind::crc64nvme:
+            s.crc = crc64nvme_table().update(s.crc, data);
+            break;
     }
 }
 
-void Hasher::update(std::string_view data) { update(as_bytes(data)); }
+void Hasher::update(std::string_view data) {
+    update(as_bytes(data));
+}
 
 std::string Hasher::finish() {
     State& s = *state_;
@@ -155,8 +182,10 @@ std::string Hasher::finish() {
             MD5_Final(out, &std::get<MD5_CTX>(s.digest));
             return std::string(reinterpret_cast<char*>(out), 16);
         case HashKind::crc32:
-        case HashKind::crc32c: return big_endian(std::uint32_t(~s.crc));
-        case HashKind::crc64nvme: return big_endian(~s.crc);
+        case HashKind::crc32c:
+            return big_endian(std::uint32_t(~s.crc));
+        case HashKind::crc64nvme:
+            return big_endian(~s.crc);
     }
     return {};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digests and checksums of the AWS wire. SHA and MD5 come from libcrypto's low-level objects (they use
-// the CPU's SHA instructions and link without the rest of OpenSSL); CRCs are table-driven.
+// Digests and checksums of the AWS wire. SHA and MD5 come from libcrypto's low-level objects (they
+// use the CPU's SHA instructions and link without the rest of OpenSSL); CRCs are table-driven.
 #pragma once
 
 #include <array>

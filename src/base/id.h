@@ -22,12 +22,15 @@ private:
     std::string text_;
 };
 
-using JobId = Id<struct JobTag>;          ///< internal key of one job, "j-" + 20 base32 characters
-using AttemptId = Id<struct AttemptTag>;  ///< one start of a job on one set of nodes: "<job id>.<n>"
+using JobId = Id<struct JobTag>;  ///< internal key of one job, "j-" + 20 base32 characters
+using AttemptId =
+    Id<struct AttemptTag>;  ///< one start of a job on one set of nodes: "<job id>.<n>"
 
 }  // namespace ty
 
 template <typename Tag>
 struct std::hash<ty::Id<Tag>> {
-    std::size_t operator()(const ty::Id<Tag>& id) const { return std::hash<std::string>()(id.str()); }
+    std::size_t operator()(const ty::Id<Tag>& id) const {
+        return std::hash<std::string>()(id.str());
+    }
 };

@@ -20,7 +20,8 @@ public:
     bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
         using Event = Json::parse_event_t;
         if (depth > kMaxDepth)
-            throw_error(Code::invalid, "MalformedJson", "JSON is nested deeper than {} levels", kMaxDepth);
+            throw_error(Code::invalid, "MalformedJson", "JSON is nested deeper than {} levels",
+                        kMaxDepth);
         if (event == Event::object_start) {
             members_.emplace_back();
         } else if (event == Event::object_end) {
@@ -28,8 +29,8 @@ public:
         } else if (event == Event::key) {
             const auto& name = parsed.get_ref<const std::string&>();
             if (!members_.back().insert(name).second)
-                throw_error(Code::invalid, "MalformedJson", "member \"{}\" appears twice in one object",
-                            name);
+                throw_error(Code::invalid, "MalformedJson",
+                            "member \"{}\" appears twice in one object", name);
         }
         return true;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON documents. Objects keep the order in which members arrived: hyperparameter order is part of
-// the training contract. Include <nlohmann/json.hpp> only in .cc files that build or walk documents.
+// the training contract. Include <nlohmann/json.hpp> only in .cc files that build or walk
+// documents.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -73,11 +73,21 @@ void set_sink(Sink sink) {
     global().sink.with([&](Sink& current) { current = std::move(sink); });
 }
 
-void set_level(Level level) { global().level = level; }
+void set_level(Level level) {
+    global().level = level;
+}
 
-void debug(std::string_view message, Fields fields) { emit(Level::debug, "debug", message, fields); }
-void info(std::string_view message, Fields fields) { emit(Level::info, "info", message, fields); }
-void warning(std::string_view message, Fields fields) { emit(Level::warning, "warning", message, fields); }
-void error(std::string_view message, Fields fields) { emit(Level::error, "error", message, fields); }
+void debug(std::string_view message, Fields fields) {
+    emit(Level::debug, "debug", message, fields);
+}
+void info(std::string_view message, Fields fields) {
+    emit(Level::info, "info", message, fields);
+}
+void warning(std::string_view message, Fields fields) {
+    emit(Level::warning, "warning", message, fields);
+}
+void error(std::string_view message, Fields fields) {
+    emit(Level::error, "error", message, fields);
+}
 
 }  // namespace ty::log

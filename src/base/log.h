@@ -26,7 +26,8 @@ struct Field {
 using Fields = std::initializer_list<Field>;
 using Sink = std::function<void(std::string_view line)>;
 
-/// Replace the sink (tests, agent spool). The one global of the program (R14). Call before threads start.
+/// Replace the sink (tests, agent spool). The one global of the program (R14). Call before threads
+/// start.
 void set_sink(Sink sink);
 void set_level(Level level);
 

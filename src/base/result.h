@@ -40,11 +40,15 @@ auto capture(Fn&& fn) {
         try {
             fn();
             return Result<std::monostate>(std::monostate{});
-        } catch (Error& error) { return Result<std::monostate>(std::move(error)); }
+        } catch (Error& error) {
+            return Result<std::monostate>(std::move(error));
+        }
     } else {
         try {
             return Result<T>(fn());
-        } catch (Error& error) { return Result<T>(std::move(error)); }
+        } catch (Error& error) {
+            return Result<T>(std::move(error));
+        }
     }
 }
 

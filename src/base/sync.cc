@@ -11,7 +11,8 @@ namespace ty {
 void TaskGroup::start(std::string name, std::function<void(std::stop_token)> fn) {
     std::list<Task> finished;  // joined after the lock is released
     state_.with([&](State& state) {
-        if (state.closed) throw_error(Code::cancelled, "", "no new task \"{}\": shutting down", name);
+        if (state.closed)
+            throw_error(Code::cancelled, "", "no new task \"{}\": shutting down", name);
         for (auto it = state.tasks.begin(); it != state.tasks.end();) {
             const auto next = std::next(it);
             if (it->done) finished.splice(finished.end(), state.tasks, it);
@@ -19,16 +20,17 @@ void TaskGroup::start(std::string name, std::function<void(std::stop_token)> fn)
         }
         state.tasks.emplace_back();
         Task& task = state.tasks.back();
-        task.thread = std::jthread([this, &task, name = std::move(name),
-                                    fn = std::move(fn)](std::stop_token stop) {
-            pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-            try {
-                fn(stop);
-            } catch (const std::exception& error) {
-                log::error("thread ended by an exception", {{"thread", name}, {"error", error.what()}});
-            }
-            state_.with([&](State&) { task.done = true; });
-        });
+        task.thread = std::jthread(
+            [this, &task, name = std::move(name), fn = std::move(fn)](std::stop_token stop) {
+                pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+                try {
+                    fn(stop);
+                } catch (const std::exception& error) {
+                    log::error("thread ended by an exception",
+                               {{"thread", name}, {"error", error.what()}});
+                }
+                state_.with([&](State&) { task.done = true; });
+            });
     });
 }
 

@@ -15,7 +15,8 @@
 
 namespace ty {
 
-/// A value reachable only under its mutex (R16). Never hold it across a wait, callback or network call.
+/// A value reachable only under its mutex (R16). Never hold it across a wait, callback or network
+/// call.
 template <typename T>
 class Sync {
 public:
@@ -33,8 +34,8 @@ public:
         return fn(value_);
     }
 
-    /// Wait until ready(value) holds, the deadline passes or stop is requested; then run fn under the
-    /// lock and return its result. fn sees the value whatever ended the wait.
+    /// Wait until ready(value) holds, the deadline passes or stop is requested; then run fn under
+    /// the lock and return its result. fn sees the value whatever ended the wait.
     template <typename Ready, typename Fn>
     auto wait(Deadline by, const std::stop_token& stop, Ready&& ready, Fn&& fn)
         -> decltype(fn(std::declval<T&>())) {

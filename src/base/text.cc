@@ -37,8 +37,12 @@ std::string_view trim(std::string_view text) {
 }
 
 namespace {
-char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; }
-char upper(char c) { return c >= 'a' && c <= 'z' ? char(c - 32) : c; }
+char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? char(c + 32) : c;
+}
+char upper(char c) {
+    return c >= 'a' && c <= 'z' ? char(c - 32) : c;
+}
 }  // namespace
 
 std::string to_lower(std::string_view text) {

@@ -14,7 +14,9 @@ namespace ty {
 /// Lets maps keyed by std::string be searched with a string_view.
 struct StringHash {
     using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+    std::size_t operator()(std::string_view text) const {
+        return std::hash<std::string_view>()(text);
+    }
 };
 
 std::vector<std::string> split(std::string_view text, char separator);

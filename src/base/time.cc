@@ -117,7 +117,8 @@ std::optional<Instant> parse_http_date(std::string_view text) {
         if (text.starts_with(kMonths[i])) c.month = int(i) + 1;
     text.remove_prefix(3);
     if (!skip(text, ' ') || !take(text, 4, c.year) || !skip(text, ' ') || !take(text, 2, c.hour) ||
-        !skip(text, ':') || !take(text, 2, c.minute) || !skip(text, ':') || !take(text, 2, c.second))
+        !skip(text, ':') || !take(text, 2, c.minute) || !skip(text, ':') ||
+        !take(text, 2, c.second))
         return std::nullopt;
     return from_civil(c);
 }
@@ -137,14 +138,20 @@ std::optional<Instant> parse_amz_date(std::string_view text) {
     return from_civil(c);
 }
 
-double to_epoch_seconds(Instant instant) { return double(to_epoch_millis(instant)) / 1000.0; }
+double to_epoch_seconds(Instant instant) {
+    return double(to_epoch_millis(instant)) / 1000.0;
+}
 
 Instant from_epoch_seconds(double value) {
     return Instant(milliseconds(std::llround(value * 1000.0)));
 }
 
-long long to_epoch_millis(Instant instant) { return instant.time_since_epoch().count(); }
+long long to_epoch_millis(Instant instant) {
+    return instant.time_since_epoch().count();
+}
 
-Instant from_epoch_millis(long long millis) { return Instant(milliseconds(millis)); }
+Instant from_epoch_millis(long long millis) {
+    return Instant(milliseconds(millis));
+}
 
 }  // namespace ty

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instants, deadlines and the clock that hands them out. Only clock.cc reads the system's clocks, so
-// tests advance time instead of waiting for it (R15).
+// Instants, deadlines and the clock that hands them out. Only clock.cc reads the system's clocks,
+// so tests advance time instead of waiting for it (R15).
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,8 @@ class Deadline {
 public:
     static Deadline never() { return Deadline(); }
     static Deadline at(Monotonic point) { return Deadline(point); }
-    /// From now on the real monotonic clock: deadlines bound kernel waits, which fakes cannot advance.
+    /// From now on the real monotonic clock: deadlines bound kernel waits, which fakes cannot
+    /// advance.
     static Deadline in(std::chrono::nanoseconds duration);
 
     bool is_never() const { return !point_.has_value(); }

@@ -45,9 +45,12 @@ TEST_CASE("every verb and its flags appear in both completion scripts") {
 }
 
 TEST_CASE("an error is told as what, why and remedy, with a stable exit code") {
-    const Explanation told = explain(Error(Code::unavailable, "", "connection refused"), "list jobs");
-    CHECK(told.text == "trainyard: could not list jobs\n  why:    connection refused\n"
-                       "  remedy: is the daemon running? `trainyard up` starts it, `trainyard doctor` looks closer\n");
+    const Explanation told =
+        explain(Error(Code::unavailable, "", "connection refused"), "list jobs");
+    CHECK(told.text ==
+          "trainyard: could not list jobs\n  why:    connection refused\n"
+          "  remedy: is the daemon running? `trainyard up` starts it, `trainyard doctor` looks "
+          "closer\n");
     CHECK(told.exit_code == kUnreachable);
     CHECK(explain(Error(Code::not_found, "", "x"), "describe x").exit_code == kNotFound);
 }

@@ -19,7 +19,8 @@ namespace {
 
 Code code_of(int status, const std::string& type) {
     if (type == "ResourceNotFoundException" || type == "ResourceNotFound") return Code::not_found;
-    if (status == 403 || type == "UnrecognizedClientException" || type == "AccessDeniedException") return Code::denied;
+    if (status == 403 || type == "UnrecognizedClientException" || type == "AccessDeniedException")
+        return Code::denied;
     if (status >= 500) return Code::internal;
     return Code::invalid;
 }
@@ -30,7 +31,8 @@ Code code_of(int status, const std::string& type) {
         const Json body = parse_json(response.body);
         type = body.value("__type", type);
         type = type.substr(type.rfind('#') + 1);
-        message = body.contains("message") ? body.at("message").get<std::string>() : body.value("Message", message);
+        message = body.contains("message") ? body.at("message").get<std::string>()
+                                           : body.value("Message", message);
     } catch (const std::exception&) {  // not JSON: the raw text says more than a parse error would
     }
     const bool missing = message == "Requested resource not found.";
@@ -45,13 +47,15 @@ Json ApiClient::call(const std::string& target, const Json& input) {
     request.headers.add("X-Amz-Target", target);
     request.headers.add("Content-Type", "application/x-amz-json-1.1");
     const std::string service = target.starts_with("SageMaker.") ? "sagemaker" : "logs";
-    aws::sign(request, url_.host + ":" + std::to_string(url_.port), daemon_.credentials, daemon_.region, service,
-              clock_.now(), sha256_hex(body));
+    aws::sign(request, url_.host + ":" + std::to_string(url_.port), daemon_.credentials,
+              daemon_.region, service, clock_.now(), sha256_hex(body));
     const http::ClientResponse response = client_->send(request, Deadline::in(seconds(30)));
     if (response.status != 200) throw_service_error(response);
     return response.body.empty() ? Json::object() : parse_json(response.body);
 }
 
-ApiClient connect(const Invocation& invocation) { return ApiClient(require_daemon(home_of(invocation))); }
+ApiClient connect(const Invocation& invocation) {
+    return ApiClient(require_daemon(home_of(invocation)));
+}
 
 }  // namespace ty::cli

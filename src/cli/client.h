@@ -13,8 +13,8 @@ class ApiClient {
 public:
     explicit ApiClient(DaemonInfo daemon);
     ~ApiClient();
-    /// One AWS JSON call, e.g. ("SageMaker.DescribeTrainingJob", {...}). Throws ty::Error carrying the
-    /// service's code as reason; unavailable when the daemon does not answer.
+    /// One AWS JSON call, e.g. ("SageMaker.DescribeTrainingJob", {...}). Throws ty::Error carrying
+    /// the service's code as reason; unavailable when the daemon does not answer.
     Json call(const std::string& target, const Json& input);
     const DaemonInfo& daemon() const { return daemon_; }
 

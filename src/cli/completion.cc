@@ -19,7 +19,9 @@ std::string flags_of(const Verb& verb) {
     return join(flags, " ");
 }
 
-bool takes_job(const Verb& verb) { return !verb.arguments.empty() && verb.arguments.front().is_job; }
+bool takes_job(const Verb& verb) {
+    return !verb.arguments.empty() && verb.arguments.front().is_job;
+}
 
 constexpr std::string_view kListJobs = "trainyard jobs --names 2>/dev/null";
 
@@ -27,7 +29,8 @@ std::string bash_script(const std::vector<Verb>& verbs) {
     std::string names, cases;
     for (const Verb& verb : verbs) {
         names += (names.empty() ? "" : " ") + verb.name;
-        cases += format("        {}) flags=\"{}\"; jobs={} ;;\n", verb.name, flags_of(verb), takes_job(verb) ? "1" : "");
+        cases += format("        {}) flags=\"{}\"; jobs={} ;;\n", verb.name, flags_of(verb),
+                        takes_job(verb) ? "1" : "");
     }
     return format(R"(_trainyard() {{
     local current="${{COMP_WORDS[COMP_CWORD]}}" flags="" jobs=""
@@ -40,9 +43,9 @@ std::string bash_script(const std::vector<Verb>& verbs) {
     if [[ "$current" == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$current")
     elif [ -n "$jobs" ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$({})" -- "$current")
-    fi
-}}
+        mapfile -t COMPREPLY < <(compgen -W "$({})" --"$current") fi
+}
+}
 complete -o default -F _trainyard trainyard
 )",
                   names, cases, kListJobs);
@@ -52,7 +55,8 @@ std::string zsh_script(const std::vector<Verb>& verbs) {
     std::string names, cases;
     for (const Verb& verb : verbs) {
         names += format("        '{}:{}'\n", verb.name, replace_all(verb.summary, "'", "'\\''"));
-        cases += format("        {}) flags=({}); jobs={} ;;\n", verb.name, flags_of(verb), takes_job(verb) ? "1" : "''");
+        cases += format("        {}) flags=({}); jobs={} ;;\n", verb.name, flags_of(verb),
+                        takes_job(verb) ? "1" : "''");
     }
     return format(R"(#compdef trainyard
 _trainyard() {{
@@ -72,7 +76,8 @@ _trainyard() {{
         names=(${{(f)"$({})"}})
         compadd -- $names
     fi
-}}
+}
+}
 compdef _trainyard trainyard
 )",
                   names, cases, kListJobs);

@@ -14,17 +14,31 @@ struct Advice {
 
 Advice advice_for(const Error& error) {
     switch (error.code()) {
-        case Code::not_found: return {"list what exists with `trainyard jobs`", kNotFound};
+        case Code::not_found:
+            return {"list what exists with `trainyard jobs`", kNotFound};
         case Code::unavailable:
-        case Code::timed_out: return {"is the daemon running? `trainyard up` starts it, `trainyard doctor` looks closer", kUnreachable};
-        case Code::denied: return {"the keys in the state folder do not match the running daemon; `trainyard down`, then `trainyard up`", kDenied};
-        case Code::exhausted: return {"free some disk space or memory, then try again", kFailure};
-        case Code::internal: return {"this is a defect of Trainyard; the daemon's log (daemon.log in the state folder) has the details", kFailure};
+        case Code::timed_out:
+            return {
+                "is the daemon running? `trainyard up` starts it, `trainyard doctor` looks closer",
+                kUnreachable};
+        case Code::denied:
+            return {
+                "the keys in the state folder do not match the running daemon; `trainyard down`, "
+                "then `trainyard up`",
+                kDenied};
+        case Code::exhausted:
+            return {"free some disk space or memory, then try again", kFailure};
+        case Code::internal:
+            return {
+                "this is a defect of Trainyard; the daemon's log (daemon.log in the state folder) "
+                "has the details",
+                kFailure};
         case Code::invalid:
         case Code::conflict:
         case Code::cancelled:
         case Code::corrupt:
-        case Code::unsupported: return {"", kFailure};
+        case Code::unsupported:
+            return {"", kFailure};
     }
     return {"", kFailure};
 }

@@ -9,7 +9,7 @@
 namespace ty::cli {
 
 struct Explanation {
-    std::string text;   ///< up to three lines
+    std::string text;  ///< up to three lines
     int exit_code = 1;
 };
 /// `what` names the attempt: "describe job x".

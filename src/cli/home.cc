@@ -19,7 +19,8 @@ sys::fs::path home_of(const Invocation& invocation) {
     if (home.empty()) {
         const char* user = std::getenv("HOME");
         if (user == nullptr || *user == '\0')
-            throw_error(Code::invalid, "", "neither --home nor $TRAINYARD_HOME nor $HOME is set; pass --home DIR");
+            throw_error(Code::invalid, "",
+                        "neither --home nor $TRAINYARD_HOME nor $HOME is set; pass --home DIR");
         home = std::string(user) + "/.trainyard";
     }
     return sys::fs::absolute(home);
@@ -39,24 +40,31 @@ std::optional<DaemonInfo> read_daemon(const sys::fs::path& home) {
                           .credentials = {.access_key = file.at("access_key").get<std::string>(),
                                           .secret_key = file.at("secret_key").get<std::string>()}};
     } catch (const nlohmann::json::exception& error) {
-        throw_error(Code::corrupt, "", "{} is damaged ({}); run `trainyard down` and `trainyard up`", path.string(), error.what());
+        throw_error(Code::corrupt, "",
+                    "{} is damaged ({}); run `trainyard down` and `trainyard up`", path.string(),
+                    error.what());
     }
 }
 
 DaemonInfo require_daemon(const sys::fs::path& home) {
     const auto daemon = read_daemon(home);
     if (!daemon)
-        throw_error(Code::unavailable, "", "no Trainyard was started for {}; start it with `trainyard up`", home.string());
+        throw_error(Code::unavailable, "",
+                    "no Trainyard was started for {}; start it with `trainyard up`", home.string());
     return *daemon;
 }
 
-bool is_daemon_alive(const sys::fs::path& home) { return sys::is_locked(home / "daemon.lock"); }
+bool is_daemon_alive(const sys::fs::path& home) {
+    return sys::is_locked(home / "daemon.lock");
+}
 
 bool is_healthy(const DaemonInfo& daemon, Deadline by) {
     try {
         http::Client client(http::parse_url(daemon.endpoint));
         return client.send({.target = "/healthz"}, by).status == 200;
-    } catch (const Error&) { return false; }
+    } catch (const Error&) {
+        return false;
+    }
 }
 
 }  // namespace ty::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainyard's state folder as the command line sees it: where the daemon of this folder listens, and
-// the owner's keys. Written by the daemon, read here.
+// Trainyard's state folder as the command line sees it: where the daemon of this folder listens,
+// and the owner's keys. Written by the daemon, read here.
 #pragma once
 
 #include "aws/aws.h"
@@ -18,7 +18,7 @@ sys::fs::path home_of(const Invocation& invocation);
 /// Content of <home>/daemon.json.
 struct DaemonInfo {
     int pid = 0;
-    std::string endpoint;   ///< "http://127.0.0.1:4545"
+    std::string endpoint;  ///< "http://127.0.0.1:4545"
     std::string region, account, role;
     aws::Credentials credentials;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trainyard command: parse, run one verb, explain what went wrong. Talks only HTTP to the daemon.
+// The trainyard command: parse, run one verb, explain what went wrong. Talks only HTTP to the
+// daemon.
 #include "base/log.h"
 #include "cli/explain.h"
 #include "cli/render.h"

@@ -22,14 +22,23 @@ std::string Invocation::argument(const std::string& name) const {
 
 std::vector<Option> common_options() {
     return {
-        {.flags = "--home", .help = "state folder (also $TRAINYARD_HOME)", .value = "DIR", .otherwise = "~/.trainyard"},
-        {.flags = "-o,--output", .help = "form of the output", .value = "FORM", .otherwise = "table", .choices = {"table", "json"}},
+        {.flags = "--home",
+         .help = "state folder (also $TRAINYARD_HOME)",
+         .value = "DIR",
+         .otherwise = "~/.trainyard"},
+        {.flags = "-o,--output",
+         .help = "form of the output",
+         .value = "FORM",
+         .otherwise = "table",
+         .choices = {"table", "json"}},
     };
 }
 
 namespace {
 
-std::string long_name(const std::string& flags) { return flags.substr(flags.rfind("--") + 2); }
+std::string long_name(const std::string& flags) {
+    return flags.substr(flags.rfind("--") + 2);
+}
 
 void add_option(CLI::App& app, const Option& option, std::list<std::string>& values,
                 std::map<std::string, CLI::Option*>& found) {
@@ -63,12 +72,14 @@ Parsed parse_command_line(const std::vector<Verb>& verbs, int argc, const char* 
         CLI::App* sub = app.add_subcommand(verb.name, verb.summary);
         Bound& entry = bound.emplace_back(Bound{.verb = &verb, .app = sub});
         for (const Argument& argument : verb.arguments) {
-            CLI::Option* option = sub->add_option(argument.name, values.emplace_back(), argument.help);
+            CLI::Option* option =
+                sub->add_option(argument.name, values.emplace_back(), argument.help);
             if (argument.required) option->required();
             entry.arguments[argument.name] = option;
         }
         for (const Option& option : verb.options) add_option(*sub, option, values, entry.options);
-        for (const Option& option : common_options()) add_option(*sub, option, values, entry.options);
+        for (const Option& option : common_options())
+            add_option(*sub, option, values, entry.options);
     }
     try {
         app.parse(argc, argv);
@@ -81,7 +92,9 @@ Parsed parse_command_line(const std::vector<Verb>& verbs, int argc, const char* 
         if (!entry.app->parsed()) continue;
         parsed.verb = entry.verb;
         for (const auto& [name, option] : entry.options)
-            if (option->count() > 0) parsed.invocation.options[name] = option->results().empty() ? "true" : option->results().back();
+            if (option->count() > 0)
+                parsed.invocation.options[name] =
+                    option->results().empty() ? "true" : option->results().back();
         for (const auto& [name, option] : entry.arguments)
             if (option->count() > 0) parsed.invocation.arguments[name] = option->results().front();
     }

@@ -11,7 +11,8 @@
 
 namespace ty::cli {
 
-std::string render_table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
+std::string render_table(const std::vector<std::string>& header,
+                         const std::vector<std::vector<std::string>>& rows) {
     std::vector<std::size_t> widths;
     for (const std::string& cell : header) widths.push_back(count_code_points(cell));
     for (const auto& row : rows)
@@ -31,8 +32,12 @@ std::string render_table(const std::vector<std::string>& header, const std::vect
     return out;
 }
 
-void print(std::string_view text) { sys::write_all(STDOUT_FILENO, text); }
-void progress(std::string_view text) { sys::write_all(STDERR_FILENO, text); }
+void print(std::string_view text) {
+    sys::write_all(STDOUT_FILENO, text);
+}
+void progress(std::string_view text) {
+    sys::write_all(STDERR_FILENO, text);
+}
 
 std::string show_time(double epoch_seconds) {
     if (epoch_seconds <= 0) return "-";
@@ -47,6 +52,8 @@ std::string show_duration(long long total) {
     return format("{}h {}m", total / 3600, total / 60 % 60);
 }
 
-std::string shell_quote(std::string_view text) { return "'" + replace_all(text, "'", "'\\''") + "'"; }
+std::string shell_quote(std::string_view text) {
+    return "'" + replace_all(text, "'", "'\\''") + "'";
+}
 
 }  // namespace ty::cli

@@ -9,7 +9,8 @@
 namespace ty::cli {
 
 /// Columns padded to their widest cell, header in bold on a terminal.
-std::string render_table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
+std::string render_table(const std::vector<std::string>& header,
+                         const std::vector<std::vector<std::string>>& rows);
 void print(std::string_view text);
 void progress(std::string_view text);
 /// Epoch seconds as "2026-01-31 12:00:00" UTC; "-" for none.

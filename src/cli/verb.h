@@ -10,18 +10,18 @@
 namespace ty::cli {
 
 struct Option {
-    std::string flags;        ///< "-f,--follow"
+    std::string flags;  ///< "-f,--follow"
     std::string help;
-    std::string value;        ///< placeholder, "DIR"; empty: a switch
-    std::string otherwise;    ///< default, shown in help
+    std::string value;      ///< placeholder, "DIR"; empty: a switch
+    std::string otherwise;  ///< default, shown in help
     std::vector<std::string> choices;
 };
 
 struct Argument {
-    std::string name;         ///< "JOB"
+    std::string name;  ///< "JOB"
     std::string help;
     bool required = true;
-    bool is_job = false;      ///< completed with the names of jobs
+    bool is_job = false;  ///< completed with the names of jobs
 };
 
 /// Parsed command line of one verb. Options are keyed by their long name without dashes.
@@ -39,10 +39,10 @@ enum ExitCode {
     kFailure = 1,
     kUsage = 2,
     kNotFound = 3,
-    kUnreachable = 4,   ///< the daemon does not answer
+    kUnreachable = 4,  ///< the daemon does not answer
     kDenied = 5,
-    kJobFailed = 20,    ///< logs --follow: the job failed
-    kJobStopped = 21,   ///< logs --follow: the job was stopped
+    kJobFailed = 20,   ///< logs --follow: the job failed
+    kJobStopped = 21,  ///< logs --follow: the job was stopped
 };
 
 struct Verb {
@@ -63,7 +63,7 @@ std::vector<Option> common_options();
 struct Parsed {
     const Verb* verb = nullptr;
     Invocation invocation;
-    int exit_code = kOk;      ///< meaningful when verb is null
+    int exit_code = kOk;  ///< meaningful when verb is null
 };
 Parsed parse_command_line(const std::vector<Verb>& verbs, int argc, const char* const* argv);
 

@@ -29,7 +29,8 @@ public:
             const auto found = std::ranges::find(known, std::string(name.str()));
             if (found == known.end()) {
                 problem(node, prefix + std::string(name.str()),
-                        "is not a known key; the nearest is " + join(nearest(name.str(), known, 1), ""));
+                        "is not a known key; the nearest is " +
+                            join(nearest(name.str(), known, 1), ""));
             } else {
                 keys[std::size_t(found - known.begin())].second(node);
             }
@@ -41,12 +42,15 @@ public:
         if (const auto read = node.value<T>()) {
             out = *read;
         } else {
-            problem(node, key, std::is_same_v<T, bool> ? "must be true or false" : "must be a string in quotes");
+            problem(
+                node, key,
+                std::is_same_v<T, bool> ? "must be true or false" : "must be a string in quotes");
         }
     }
 
     /// A whole number in [low, high].
-    long long integer(const toml::node& node, const std::string& key, long long low, long long high) {
+    long long integer(const toml::node& node, const std::string& key, long long low,
+                      long long high) {
         const auto read = node.is_integer() ? node.value<std::int64_t>() : std::nullopt;
         if (read && *read >= low && *read <= high) return *read;
         problem(node, key, format("must be a whole number from {} to {}", low, high));
@@ -63,7 +67,8 @@ public:
         }
     }
 
-    void pairs(const toml::node& node, const std::string& key, const std::function<void(std::string, std::string)>& add) {
+    void pairs(const toml::node& node, const std::string& key,
+               const std::function<void(std::string, std::string)>& add) {
         const toml::table* table = node.as_table();
         if (table == nullptr) return problem(node, key, "must be a table of strings");
         for (const auto& [name, item] : *table) {
@@ -74,11 +79,14 @@ public:
     }
 
     void problem(const toml::node& node, const std::string& key, std::string text) {
-        problems_.push_back({format("{}:{}: {}", file_, node.source().begin.line, key), std::move(text)});
+        problems_.push_back(
+            {format("{}:{}: {}", file_, node.source().begin.line, key), std::move(text)});
     }
 
     void finish() const {
-        if (!problems_.empty()) throw Error(Code::invalid, "BadConfiguration", "the configuration is not usable", problems_);
+        if (!problems_.empty())
+            throw Error(Code::invalid, "BadConfiguration", "the configuration is not usable",
+                        problems_);
     }
 
 private:
@@ -90,28 +98,33 @@ images::Definition read_environment(Reader& reader, const toml::table& table) {
     images::Definition out;
     const std::string prefix = "environments.";
     const auto text = [&](std::string& field, const char* key) {
-        return Reader::Setter([&, key](const toml::node& node) { reader.value(node, prefix + key, field); });
+        return Reader::Setter(
+            [&, key](const toml::node& node) { reader.value(node, prefix + key, field); });
     };
     const auto list = [&](std::vector<std::string>& field, const char* key) {
-        return Reader::Setter([&, key](const toml::node& node) { reader.strings(node, prefix + key, field); });
+        return Reader::Setter(
+            [&, key](const toml::node& node) { reader.strings(node, prefix + key, field); });
     };
-    reader.table(table, prefix,
-                 {{"name", text(out.name, "name")},
-                  {"match", list(out.match, "match")},
-                  {"python", text(out.python, "python")},
-                  {"requires_modules", list(out.requires_modules, "requires_modules")},
-                  {"readable", list(out.readable, "readable")},
-                  {"path", list(out.path, "path")},
-                  {"entrypoint", list(out.entrypoint, "entrypoint")},
-                  {"code", text(out.code, "code")},
-                  {"toolkit", [&](const toml::node& node) { reader.value(node, prefix + "toolkit", out.toolkit); }},
-                  {"variables", [&](const toml::node& node) {
-                       reader.pairs(node, prefix + "variables", [&](std::string name, std::string value) {
-                           out.variables.emplace_back(std::move(name), std::move(value));
-                       });
-                   }}});
+    reader.table(
+        table, prefix,
+        {{"name", text(out.name, "name")},
+         {"match", list(out.match, "match")},
+         {"python", text(out.python, "python")},
+         {"requires_modules", list(out.requires_modules, "requires_modules")},
+         {"readable", list(out.readable, "readable")},
+         {"path", list(out.path, "path")},
+         {"entrypoint", list(out.entrypoint, "entrypoint")},
+         {"code", text(out.code, "code")},
+         {"toolkit",
+          [&](const toml::node& node) { reader.value(node, prefix + "toolkit", out.toolkit); }},
+         {"variables", [&](const toml::node& node) {
+              reader.pairs(node, prefix + "variables", [&](std::string name, std::string value) {
+                  out.variables.emplace_back(std::move(name), std::move(value));
+              });
+          }}});
     if (out.name.empty()) reader.problem(table, prefix + "name", "is missing");
-    if (out.match.empty()) reader.problem(table, prefix + "match", "is missing: which image URIs does it stand for?");
+    if (out.match.empty())
+        reader.problem(table, prefix + "match", "is missing: which image URIs does it stand for?");
     return out;
 }
 
@@ -122,7 +135,10 @@ void read_top(Reader& reader, const toml::table& table, Config& config) {
     reader.table(
         table, "",
         {{"listen", text(config.listen, "listen")},
-         {"port", [&](const toml::node& node) { config.port = std::uint16_t(reader.integer(node, "port", 0, 65535)); }},
+         {"port",
+          [&](const toml::node& node) {
+              config.port = std::uint16_t(reader.integer(node, "port", 0, 65535));
+          }},
          {"account",
           [&](const toml::node& node) {
               reader.value(node, "account", config.account);
@@ -132,14 +148,23 @@ void read_top(Reader& reader, const toml::table& table, Config& config) {
          {"region", text(config.region, "region")},
          {"role", text(config.role, "role")},
          {"max_running_jobs",
-          [&](const toml::node& node) { config.max_running_jobs = std::size_t(reader.integer(node, "max_running_jobs", 1, 10000)); }},
+          [&](const toml::node& node) {
+              config.max_running_jobs =
+                  std::size_t(reader.integer(node, "max_running_jobs", 1, 10000));
+          }},
          {"stop_grace_seconds",
-          [&](const toml::node& node) { config.stop_grace = seconds(reader.integer(node, "stop_grace_seconds", 0, 86400)); }},
-         {"interpreters", [&](const toml::node& node) { reader.strings(node, "interpreters", config.interpreters); }},
+          [&](const toml::node& node) {
+              config.stop_grace = seconds(reader.integer(node, "stop_grace_seconds", 0, 86400));
+          }},
+         {"interpreters",
+          [&](const toml::node& node) {
+              reader.strings(node, "interpreters", config.interpreters);
+          }},
          {"instance_map",
           [&](const toml::node& node) {
               reader.pairs(node, "instance_map", [&](std::string type, std::string target) {
-                  if (target != "cpu") reader.problem(node, "instance_map." + type, "must be \"cpu\"");
+                  if (target != "cpu")
+                      reader.problem(node, "instance_map." + type, "must be \"cpu\"");
                   config.instance_map[type] = target;
               });
           }},
@@ -147,14 +172,18 @@ void read_top(Reader& reader, const toml::table& table, Config& config) {
           [&](const toml::node& node) {
               std::string choice;
               reader.value(node, "other_hosts", choice);
-              if (choice != "tunnel" && choice != "refuse") reader.problem(node, "other_hosts", "must be \"tunnel\" or \"refuse\"");
+              if (choice != "tunnel" && choice != "refuse")
+                  reader.problem(node, "other_hosts", "must be \"tunnel\" or \"refuse\"");
               config.other_hosts = choice == "refuse" ? OtherHosts::refuse : OtherHosts::tunnel;
           }},
          {"environments", [&](const toml::node& node) {
               const toml::array* array = node.as_array();
-              if (array == nullptr) return reader.problem(node, "environments", "must be written as [[environments]]");
+              if (array == nullptr)
+                  return reader.problem(node, "environments",
+                                        "must be written as [[environments]]");
               for (const toml::node& item : *array)
-                  if (const toml::table* row = item.as_table()) config.environments.push_back(read_environment(reader, *row));
+                  if (const toml::table* row = item.as_table())
+                      config.environments.push_back(read_environment(reader, *row));
           }}});
 }
 
@@ -169,7 +198,8 @@ Config parse_config(const sys::fs::path& home, std::string_view text, const std:
         read_top(reader, table, config);
         reader.finish();
     } catch (const toml::parse_error& error) {
-        throw_error(Code::invalid, "BadConfiguration", "{}:{}: {}", name, error.source().begin.line, error.description());
+        throw_error(Code::invalid, "BadConfiguration", "{}:{}: {}", name, error.source().begin.line,
+                    error.description());
     }
     return config;
 }

@@ -19,13 +19,13 @@ enum class OtherHosts { tunnel, refuse };
 struct Config {
     sys::fs::path home;
     std::string listen = "127.0.0.1";
-    std::optional<std::uint16_t> port;          ///< unset: the last one, 4545, or a free one
+    std::optional<std::uint16_t> port;  ///< unset: the last one, 4545, or a free one
     std::string account = "000000000000";
     std::string region = "us-east-1";
     std::string role = "TrainyardExecutionRole";
-    std::size_t max_running_jobs = 0;           ///< 0: by the number of cores
+    std::size_t max_running_jobs = 0;  ///< 0: by the number of cores
     seconds stop_grace{120};
-    std::vector<std::string> interpreters;      ///< tried before those found at start
+    std::vector<std::string> interpreters;  ///< tried before those found at start
     std::map<std::string, std::string> instance_map;
     OtherHosts other_hosts = OtherHosts::tunnel;
     std::vector<images::Definition> environments;

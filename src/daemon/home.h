@@ -17,7 +17,8 @@ sys::FileLock lock_home(const sys::fs::path& home);
 /// The keys of this home; made once, kept in keys.json (0600).
 aws::Credentials load_or_create_keys(const sys::fs::path& home, Ids& ids);
 
-/// Listen where the configuration says; without a port: the last one used, else 4545, else any free one.
+/// Listen where the configuration says; without a port: the last one used, else 4545, else any free
+/// one.
 sys::Listener open_listener(const Config& config);
 
 /// Write daemon.json (0600) for the command line.

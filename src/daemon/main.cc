@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// trainyardd: flags -> config -> parts -> run until SIGTERM. Started by `trainyard up` or an init system.
+// trainyardd: flags -> config -> parts -> run until SIGTERM. Started by `trainyard up` or an init
+// system.
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -19,7 +20,8 @@ namespace {
 using namespace ty;
 
 constexpr std::string_view kUsage =
-    "usage: trainyardd [--home DIR] [--config FILE] [--listen ADDRESS] [--port PORT] [--environments]\n";
+    "usage: trainyardd [--home DIR] [--config FILE] [--listen ADDRESS] [--port PORT] "
+    "[--environments]\n";
 
 std::map<std::string, std::string> read_flags(int argc, char** argv) {
     std::map<std::string, std::string> flags;
@@ -27,7 +29,9 @@ std::map<std::string, std::string> read_flags(int argc, char** argv) {
         const std::string name = argv[i];
         if (name == "--environments" || name == "--help") {
             flags[name] = "true";
-        } else if ((name == "--home" || name == "--config" || name == "--listen" || name == "--port") && i + 1 < argc) {
+        } else if ((name == "--home" || name == "--config" || name == "--listen" ||
+                    name == "--port") &&
+                   i + 1 < argc) {
             flags[name] = argv[++i];
         } else {
             throw_error(Code::invalid, "", "unknown or incomplete flag {}; {}", name, kUsage);
@@ -42,14 +46,19 @@ sys::fs::path default_home() {
 }
 
 daemon::Config load(const std::map<std::string, std::string>& flags) {
-    const auto flag = [&](const char* name) { return flags.contains(name) ? flags.at(name) : std::string(); };
-    const sys::fs::path home = sys::fs::absolute(flag("--home").empty() ? default_home() : sys::fs::path(flag("--home")));
-    const sys::fs::path file = flag("--config").empty() ? home / "config.toml" : sys::fs::path(flag("--config"));
+    const auto flag = [&](const char* name) {
+        return flags.contains(name) ? flags.at(name) : std::string();
+    };
+    const sys::fs::path home =
+        sys::fs::absolute(flag("--home").empty() ? default_home() : sys::fs::path(flag("--home")));
+    const sys::fs::path file =
+        flag("--config").empty() ? home / "config.toml" : sys::fs::path(flag("--config"));
     daemon::Config config = daemon::read_config(home, file, !flag("--config").empty());
     if (!flag("--listen").empty()) config.listen = flag("--listen");
     if (!flag("--port").empty()) {
         const auto port = parse_int(flag("--port"));
-        if (!port || *port < 0 || *port > 65535) throw_error(Code::invalid, "", "--port {} is not a port number", flag("--port"));
+        if (!port || *port < 0 || *port > 65535)
+            throw_error(Code::invalid, "", "--port {} is not a port number", flag("--port"));
         config.port = std::uint16_t(*port);
     }
     return config;
@@ -58,10 +67,12 @@ daemon::Config load(const std::map<std::string, std::string>& flags) {
 /// One JSON document for `trainyard doctor`.
 int print_environments(const daemon::Config& config) {
     std::vector<images::Definition> definitions = config.environments;
-    for (images::Definition& definition : images::aws_framework_definitions()) definitions.push_back(std::move(definition));
+    for (images::Definition& definition : images::aws_framework_definitions())
+        definitions.push_back(std::move(definition));
     const images::Catalogue catalogue(definitions, daemon::candidate_interpreters(config));
     Json rows = Json::array();
-    for (const auto& row : catalogue.rows()) rows.push_back({{"name", row.name}, {"usable", row.usable}, {"state", row.state}});
+    for (const auto& row : catalogue.rows())
+        rows.push_back({{"name", row.name}, {"usable", row.usable}, {"state", row.state}});
     sys::write_all(1, dump_json({{"environments", rows}}) + "\n");
     return 0;
 }

@@ -17,7 +17,8 @@ bool matches(const Definition& definition, const std::string& image) {
     // A bare repository name counts like one behind a registry: globs start with "*/".
     const std::string with_host = image.find('/') == std::string::npos ? "-/" + image : image;
     return std::ranges::any_of(definition.match, [&](const std::string& glob) {
-        return ::fnmatch(glob.c_str(), image.c_str(), 0) == 0 || ::fnmatch(glob.c_str(), with_host.c_str(), 0) == 0;
+        return ::fnmatch(glob.c_str(), image.c_str(), 0) == 0 ||
+               ::fnmatch(glob.c_str(), with_host.c_str(), 0) == 0;
     });
 }
 
@@ -28,13 +29,15 @@ const std::string* version_of(const Probe& probe, const std::string& module) {
 }
 
 bool has_all(const Probe& probe, const Definition& definition) {
-    return std::ranges::all_of(definition.requires_modules,
-                               [&](const std::string& module) { return version_of(probe, module) != nullptr; });
+    return std::ranges::all_of(definition.requires_modules, [&](const std::string& module) {
+        return version_of(probe, module) != nullptr;
+    });
 }
 
 /// Folders below these are part of every sandbox; anything else an interpreter lives in is named.
 bool in_system(std::string_view path) {
-    return path == "/usr" || path.starts_with("/usr/") || path.starts_with("/lib") || path.starts_with("/bin");
+    return path == "/usr" || path.starts_with("/usr/") || path.starts_with("/lib") ||
+           path.starts_with("/bin");
 }
 
 void describe(const Definition& definition, const Probe& probe, plan::Environment& environment) {
@@ -103,20 +106,23 @@ bool needs_python(const Definition& definition) {
 std::string why_unusable(const Definition& definition) {
     const std::string modules = join(definition.requires_modules, " and ");
     if (!definition.python.empty())
-        return format("{} does not run{}", definition.python, modules.empty() ? "" : " or cannot import " + modules);
+        return format("{} does not run{}", definition.python,
+                      modules.empty() ? "" : " or cannot import " + modules);
     return modules.empty() ? "no Python was found" : "no Python found that can import " + modules;
 }
 
 }  // namespace
 
 plan::Environment Catalogue::resolve(const std::string& image) const {
-    const auto found = std::ranges::find_if(definitions_, [&](const Definition& d) { return matches(d, image); });
+    const auto found =
+        std::ranges::find_if(definitions_, [&](const Definition& d) { return matches(d, image); });
     if (found == definitions_.end()) {
         std::vector<std::string> known;
         for (const Row& row : rows())
             if (row.usable) known.push_back(row.name);
         throw_error(Code::unsupported, "ImageNotMapped",
-                    "image \"{}\" is not mapped to an environment of this machine; nearest: {}; map it with "
+                    "image \"{}\" is not mapped to an environment of this machine; nearest: {}; "
+                    "map it with "
                     "[[environments]] match = [\"{}\"] in the configuration file",
                     image, join(nearest(image, known, 3), ", "), image);
     }
@@ -136,16 +142,20 @@ plan::Environment Catalogue::resolve(const std::string& image) const {
     const Probe* probe = choose(definition, probes());
     if (probe == nullptr)
         throw_error(Code::unsupported, "EnvironmentUnavailable",
-                    "image \"{}\" needs environment \"{}\", but {}; install it into the Python that was active at "
-                    "`trainyard up`, or set python = \"…\" for environment \"{}\" in the configuration file",
+                    "image \"{}\" needs environment \"{}\", but {}; install it into the Python "
+                    "that was active at "
+                    "`trainyard up`, or set python = \"…\" for environment \"{}\" in the "
+                    "configuration file",
                     image, definition.name, why_unusable(definition), definition.name);
     environment.python = probe->python;
     describe(definition, *probe, environment);
     const std::string bin = sys::fs::path(probe->python).parent_path().string();
     environment.path.insert(environment.path.begin(), bin);
     // A venv's own folder, the folder its symbolic link points into, and its base installation.
-    for (const std::string& folder : {sys::fs::path(bin).parent_path().string(), probe->prefix, probe->base_prefix}) {
-        if (!in_system(folder) && std::ranges::find(environment.readable, folder) == environment.readable.end())
+    for (const std::string& folder :
+         {sys::fs::path(bin).parent_path().string(), probe->prefix, probe->base_prefix}) {
+        if (!in_system(folder) &&
+            std::ranges::find(environment.readable, folder) == environment.readable.end())
             environment.readable.push_back(folder);
     }
     return environment;

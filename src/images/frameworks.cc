@@ -6,7 +6,8 @@
 namespace ty::images {
 
 std::vector<Definition> aws_framework_definitions() {
-    const auto row = [](std::string name, std::vector<std::string> match, std::vector<std::string> modules) {
+    const auto row = [](std::string name, std::vector<std::string> match,
+                        std::vector<std::string> modules) {
         return Definition{.name = std::move(name),
                           .match = std::move(match),
                           .requires_modules = std::move(modules)};
@@ -14,9 +15,11 @@ std::vector<Definition> aws_framework_definitions() {
     return {
         row("pytorch", {"*/pytorch-training:*", "*/sagemaker-pytorch:*"}, {"torch"}),
         row("tensorflow", {"*/tensorflow-training:*", "*/sagemaker-tensorflow*:*"}, {"tensorflow"}),
-        row("huggingface-pytorch", {"*/huggingface-pytorch-training*:*", "*/huggingface-pytorch-trcomp-training:*"},
+        row("huggingface-pytorch",
+            {"*/huggingface-pytorch-training*:*", "*/huggingface-pytorch-trcomp-training:*"},
             {"torch", "transformers"}),
-        row("huggingface-tensorflow", {"*/huggingface-tensorflow-training*:*"}, {"tensorflow", "transformers"}),
+        row("huggingface-tensorflow", {"*/huggingface-tensorflow-training*:*"},
+            {"tensorflow", "transformers"}),
         row("pytorch-neuron", {"*/pytorch-training-neuron*:*"}, {"torch", "torch_neuronx"}),
         row("scikit-learn", {"*/sagemaker-scikit-learn:*"}, {"sklearn"}),
         row("xgboost", {"*/sagemaker-xgboost:*", "*/xgboost:*"}, {"xgboost"}),

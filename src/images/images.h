@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Framework images without images: an image URI resolves to an environment of this machine, given by
-// configuration or found at start (a Python that can import torch answers for AWS's PyTorch images).
+// Framework images without images: an image URI resolves to an environment of this machine, given
+// by configuration or found at start (a Python that can import torch answers for AWS's PyTorch
+// images).
 #pragma once
 
 #include "base/sync.h"
@@ -15,9 +16,10 @@ namespace ty::images {
 
 /// One row of configuration: which URIs, and what they run in.
 struct Definition {
-    std::string name;                     ///< "pytorch"
-    std::vector<std::string> match;       ///< globs over the URI or its repository name: "*/pytorch-training:*"
-    std::string python;                   ///< interpreter, or a venv folder; empty: discovered
+    std::string name;  ///< "pytorch"
+    std::vector<std::string>
+        match;           ///< globs over the URI or its repository name: "*/pytorch-training:*"
+    std::string python;  ///< interpreter, or a venv folder; empty: discovered
     std::vector<std::string> readable;
     std::vector<std::string> path;
     plan::Pairs variables;
@@ -32,21 +34,25 @@ std::vector<Definition> aws_framework_definitions();
 
 struct Probe {
     std::string python, version, prefix, base_prefix;
-    std::vector<std::pair<std::string, std::string>> modules;  ///< name -> version of those installed
+    std::vector<std::pair<std::string, std::string>>
+        modules;  ///< name -> version of those installed
 };
 /// Ask an interpreter what it has (without importing the packages). nullopt when it does not run.
 std::optional<Probe> probe_python(const std::string& python);
 
 class Catalogue {
 public:
-    /// `interpreters` in order of preference; each is asked once, on a thread started here, so that a
-    /// daemon answers before its last Python did.
+    /// `interpreters` in order of preference; each is asked once, on a thread started here, so that
+    /// a daemon answers before its last Python did.
     Catalogue(std::vector<Definition> definitions, std::vector<std::string> interpreters);
-    /// Throws unsupported "ImageNotMapped" or "EnvironmentUnavailable" with the nearest choices and the
-    /// remedy. Waits for the interpreters only when the image needs one. Any thread.
+    /// Throws unsupported "ImageNotMapped" or "EnvironmentUnavailable" with the nearest choices and
+    /// the remedy. Waits for the interpreters only when the image needs one. Any thread.
     plan::Environment resolve(const std::string& image) const;
     /// For doctor and docs: one line per definition, usable or why not.
-    struct Row { std::string name, state; bool usable = false; };
+    struct Row {
+        std::string name, state;
+        bool usable = false;
+    };
     std::vector<Row> rows() const;
 
 private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "images/images.h"
 #include "base/error.h"
 #include "base/result.h"
-#include "images/images.h"
 #include "sys/sys.h"
 
 #include <doctest/doctest.h>
@@ -16,20 +16,23 @@ std::string fake_python(const sys::TempDir& dir, const std::string& modules) {
     const sys::fs::path path = dir.path() / "env" / "bin" / "python";
     sys::fs::create_directories(path.parent_path());
     sys::write_file(path,
-                    "#!/bin/sh\necho '{\"python\":\"" + path.string() + "\",\"version\":\"3.11.2\",\"prefix\":\"" +
-                        (dir.path() / "env").string() + "\",\"base_prefix\":\"/usr\",\"modules\":" + modules + "}'\n",
+                    "#!/bin/sh\necho '{\"python\":\"" + path.string() +
+                        "\",\"version\":\"3.11.2\",\"prefix\":\"" + (dir.path() / "env").string() +
+                        "\",\"base_prefix\":\"/usr\",\"modules\":" + modules + "}'\n",
                     0755);
     return path.string();
 }
 
 constexpr const char* kPyTorchImage =
-    "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8.0-cpu-py312-ubuntu22.04-sagemaker";
+    "763104351884.dkr.ecr.us-east-1.amazonaws.com/"
+    "pytorch-training:2.8.0-cpu-py312-ubuntu22.04-sagemaker";
 
 }  // namespace
 
 TEST_CASE("AWS's PyTorch image resolves to a Python that has torch, in any region and version") {
     sys::TempDir dir;
-    const Catalogue catalogue(aws_framework_definitions(), {fake_python(dir, R"({"torch":"2.13.0"})")});
+    const Catalogue catalogue(aws_framework_definitions(),
+                              {fake_python(dir, R"({"torch":"2.13.0"})")});
     const plan::Environment environment = catalogue.resolve(kPyTorchImage);
     CHECK(environment.name == "pytorch");
     CHECK(environment.toolkit);
@@ -37,12 +40,15 @@ TEST_CASE("AWS's PyTorch image resolves to a Python that has torch, in any regio
     CHECK(environment.path.front() == (dir.path() / "env" / "bin").string());
     REQUIRE(environment.readable.size() == 1);
     CHECK(environment.readable[0] == (dir.path() / "env").string());
-    CHECK(catalogue.resolve("727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn/pytorch-training:1.13").name == "pytorch");
+    CHECK(
+        catalogue.resolve("727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn/pytorch-training:1.13")
+            .name == "pytorch");
 }
 
 TEST_CASE("an image nobody maps is refused with the nearest usable choices") {
     sys::TempDir dir;
-    const Catalogue catalogue(aws_framework_definitions(), {fake_python(dir, R"({"torch":"2.13.0"})")});
+    const Catalogue catalogue(aws_framework_definitions(),
+                              {fake_python(dir, R"({"torch":"2.13.0"})")});
     const auto outcome = capture([&] { return catalogue.resolve("acme/pytorhc:1"); });
     REQUIRE_FALSE(outcome.ok());
     CHECK(outcome.error().reason() == "ImageNotMapped");
@@ -51,9 +57,12 @@ TEST_CASE("an image nobody maps is refused with the nearest usable choices") {
 
 TEST_CASE("a known framework without an interpreter says what is missing") {
     sys::TempDir dir;
-    const Catalogue catalogue(aws_framework_definitions(), {fake_python(dir, R"({"torch":"2.13.0"})")});
-    const auto outcome =
-        capture([&] { return catalogue.resolve("763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-training:2.19"); });
+    const Catalogue catalogue(aws_framework_definitions(),
+                              {fake_python(dir, R"({"torch":"2.13.0"})")});
+    const auto outcome = capture([&] {
+        return catalogue.resolve(
+            "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-training:2.19");
+    });
     REQUIRE_FALSE(outcome.ok());
     CHECK(outcome.error().reason() == "EnvironmentUnavailable");
     CHECK(outcome.error().message().find("can import tensorflow") != std::string::npos);
@@ -61,13 +70,15 @@ TEST_CASE("a known framework without an interpreter says what is missing") {
 
 TEST_CASE("a configured definition comes before AWS's and carries its code and variables") {
     sys::TempDir dir;
-    std::vector<Definition> definitions = {{.name = "ernie",
-                                            .match = {"*/ernie-pretraining:*"},
-                                            .python = sys::fs::path(fake_python(dir, R"({"torch":"2"})")).parent_path().parent_path(),
-                                            .variables = {{"SAGEMAKER_PROGRAM", "train.py"}},
-                                            .code = "/srv/ernie"}};
+    std::vector<Definition> definitions = {
+        {.name = "ernie",
+         .match = {"*/ernie-pretraining:*"},
+         .python = sys::fs::path(fake_python(dir, R"({"torch":"2"})")).parent_path().parent_path(),
+         .variables = {{"SAGEMAKER_PROGRAM", "train.py"}},
+         .code = "/srv/ernie"}};
     const Catalogue catalogue(definitions, {});
-    const plan::Environment environment = catalogue.resolve("1.dkr.ecr.us-east-1.amazonaws.com/ernie-pretraining:latest");
+    const plan::Environment environment =
+        catalogue.resolve("1.dkr.ecr.us-east-1.amazonaws.com/ernie-pretraining:latest");
     CHECK(environment.code == "/srv/ernie");
     CHECK(environment.variables.front().second == "train.py");
     CHECK(environment.python.ends_with("/env/bin/python"));

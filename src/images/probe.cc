@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks an interpreter what it is and has. Package metadata is read, packages are not imported: a probe
-// costs tens of milliseconds, importing torch would cost seconds.
+// Asks an interpreter what it is and has. Package metadata is read, packages are not imported: a
+// probe costs tens of milliseconds, importing torch would cost seconds.
+#include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -40,7 +41,8 @@ print(json.dumps({"python": sys.executable, "version": platform.python_version()
 
 std::optional<Probe> probe_python(const std::string& python) {
     try {
-        const sys::Output output = sys::run({.argv = {python, "-c", std::string(kQuestion)}}, Deadline::in(seconds(20)));
+        const sys::Output output =
+            sys::run({.argv = {python, "-c", std::string(kQuestion)}}, Deadline::in(seconds(20)));
         if (!output.exit.ok()) return std::nullopt;
         const auto line = output.text.rfind("{\"python\"");
         if (line == std::string::npos) return std::nullopt;
@@ -53,7 +55,8 @@ std::optional<Probe> probe_python(const std::string& python) {
             probe.modules.emplace_back(name, version.get<std::string>());
         return probe;
     } catch (const nlohmann::json::exception& error) {
-        log::warning("interpreter gave no usable answer", {{"python", python}, {"error", error.what()}});
+        log::warning("interpreter gave no usable answer",
+                     {{"python", python}, {"error", error.what()}});
     } catch (const Error& error) {
         log::debug("interpreter does not run", {{"python", python}, {"error", error.what()}});
     }

@@ -22,29 +22,37 @@ void add_row(std::string& out, const char* label, const std::string& value) {
 std::string summary_of(const Json& job) {
     std::string out;
     add_row(out, "name", text_at(job, "/TrainingJobName"));
-    add_row(out, "status", text_at(job, "/TrainingJobStatus") + " (" + text_at(job, "/SecondaryStatus") + ")");
+    add_row(out, "status",
+            text_at(job, "/TrainingJobStatus") + " (" + text_at(job, "/SecondaryStatus") + ")");
     add_row(out, "reason", text_at(job, "/FailureReason"));
     add_row(out, "image", text_at(job, "/AlgorithmSpecification/TrainingImage"));
     add_row(out, "environment", text_at(job, "/TrainyardEnvironment/Description"));
-    add_row(out, "instances", text_at(job, "/ResourceConfig/InstanceCount") + " x " + text_at(job, "/ResourceConfig/InstanceType"));
+    add_row(out, "instances",
+            text_at(job, "/ResourceConfig/InstanceCount") + " x " +
+                text_at(job, "/ResourceConfig/InstanceType"));
     add_row(out, "created", show_time(job.value("CreationTime", 0.0)));
-    if (job.contains("TrainingTimeInSeconds")) add_row(out, "trained", show_duration(job.at("TrainingTimeInSeconds").get<long long>()));
+    if (job.contains("TrainingTimeInSeconds"))
+        add_row(out, "trained", show_duration(job.at("TrainingTimeInSeconds").get<long long>()));
     add_row(out, "model", text_at(job, "/ModelArtifacts/S3ModelArtifacts"));
     out += "phases\n";
     for (const Json& t : job.value("SecondaryStatusTransitions", Json::array()))
-        out += format("  {}  {:<20}{}\n", show_time(t.value("StartTime", 0.0)), t.value("Status", ""), t.value("StatusMessage", ""));
+        out += format("  {}  {:<20}{}\n", show_time(t.value("StartTime", 0.0)),
+                      t.value("Status", ""), t.value("StatusMessage", ""));
     const Json metrics = job.value("FinalMetricDataList", Json::array());
     if (!metrics.empty()) out += "metrics\n";
-    for (const Json& m : metrics) out += format("  {:<28}{}\n", m.value("MetricName", ""), m.value("Value", 0.0));
+    for (const Json& m : metrics)
+        out += format("  {:<28}{}\n", m.value("MetricName", ""), m.value("Value", 0.0));
     const Json parameters = job.value("HyperParameters", Json::object());
     if (!parameters.empty()) out += "hyperparameters\n";
-    for (const auto& [name, value] : parameters.items()) out += format("  {:<28}{}\n", name, value.get<std::string>());
+    for (const auto& [name, value] : parameters.items())
+        out += format("  {:<28}{}\n", name, value.get<std::string>());
     return out;
 }
 
 int run_describe(const Invocation& invocation) {
     ApiClient api = connect(invocation);
-    const Json job = api.call("SageMaker.DescribeTrainingJob", {{"TrainingJobName", invocation.argument("JOB")}});
+    const Json job = api.call("SageMaker.DescribeTrainingJob",
+                              {{"TrainingJobName", invocation.argument("JOB")}});
     print(invocation.get("output") == "json" ? dump_json_pretty(job) + "\n" : summary_of(job));
     return kOk;
 }

@@ -21,22 +21,30 @@ struct Finding {
 
 std::string_view to_string(Finding::State state) {
     switch (state) {
-        case Finding::State::ok: return "ok";
-        case Finding::State::note: return "note";
-        case Finding::State::problem: return "problem";
+        case Finding::State::ok:
+            return "ok";
+        case Finding::State::note:
+            return "note";
+        case Finding::State::problem:
+            return "problem";
     }
     return "";
 }
 
-sys::fs::path bin_dir() { return sys::fs::read_symlink("/proc/self/exe").parent_path(); }
+sys::fs::path bin_dir() {
+    return sys::fs::read_symlink("/proc/self/exe").parent_path();
+}
 
 /// stdout of one of our own programs, which answers with one JSON document.
 Result<Json> ask(const std::vector<std::string>& argv) {
     return capture([&] {
         const sys::Output output = sys::run({.argv = argv}, Deadline::in(seconds(60)));
-        if (!output.exit.ok()) throw_error(Code::internal, "", "{} ended with {}: {}", argv[0], sys::describe(output.exit), trim(output.text));
+        if (!output.exit.ok())
+            throw_error(Code::internal, "", "{} ended with {}: {}", argv[0],
+                        sys::describe(output.exit), trim(output.text));
         const auto start = output.text.find("{\"");
-        return parse_json(trim(std::string_view(output.text).substr(start == std::string::npos ? 0 : start)));
+        return parse_json(
+            trim(std::string_view(output.text).substr(start == std::string::npos ? 0 : start)));
     });
 }
 
@@ -48,21 +56,26 @@ void check_daemon(const sys::fs::path& home, std::vector<Finding>& out) {
     }
     const auto daemon = read_daemon(home);
     const bool healthy = daemon && is_healthy(*daemon, Deadline::in(seconds(5)));
-    out.push_back({"daemon", healthy ? ok : problem,
-                   healthy ? format("answers at {} (pid {})", daemon->endpoint, daemon->pid)
-                           : "runs but does not answer; `trainyard down`, then `trainyard up`; see daemon.log"});
+    out.push_back(
+        {"daemon", healthy ? ok : problem,
+         healthy
+             ? format("answers at {} (pid {})", daemon->endpoint, daemon->pid)
+             : "runs but does not answer; `trainyard down`, then `trainyard up`; see daemon.log"});
 }
 
 void check_disk(const sys::fs::path& home, std::vector<Finding>& out) {
     std::error_code failed;
-    const auto space = sys::fs::space(sys::fs::exists(home, failed) ? home : home.parent_path(), failed);
+    const auto space =
+        sys::fs::space(sys::fs::exists(home, failed) ? home : home.parent_path(), failed);
     if (failed) {
-        out.push_back({"disk", Finding::State::problem, format("cannot look at {}: {}", home.string(), failed.message())});
+        out.push_back({"disk", Finding::State::problem,
+                       format("cannot look at {}: {}", home.string(), failed.message())});
         return;
     }
     const bool plenty = space.available > (2ull << 30);
     out.push_back({"disk", plenty ? Finding::State::ok : Finding::State::problem,
-                   format("{} free for {}{}", to_string(Bytes(space.available)), home.string(), plenty ? "" : "; free some space")});
+                   format("{} free for {}{}", to_string(Bytes(space.available)), home.string(),
+                          plenty ? "" : "; free some space")});
 }
 
 void check_sandbox(std::vector<Finding>& out) {
@@ -74,20 +87,24 @@ void check_sandbox(std::vector<Finding>& out) {
     for (const Json& row : answer.value().value("findings", Json::array())) {
         const std::string state = row.value("state", "note");
         out.push_back({row.value("subject", "sandbox"),
-                       state == "ok" ? Finding::State::ok : state == "problem" ? Finding::State::problem : Finding::State::note,
+                       state == "ok"        ? Finding::State::ok
+                       : state == "problem" ? Finding::State::problem
+                                            : Finding::State::note,
                        row.value("text", "")});
     }
 }
 
 void check_environments(const sys::fs::path& home, std::vector<Finding>& out) {
-    auto answer = ask({(bin_dir() / "trainyardd").string(), "--home", home.string(), "--environments"});
+    auto answer =
+        ask({(bin_dir() / "trainyardd").string(), "--home", home.string(), "--environments"});
     if (!answer.ok()) {
         out.push_back({"environments", Finding::State::problem, answer.error().what()});
         return;
     }
     for (const Json& row : answer.value().at("environments"))
         out.push_back({"environment " + row.at("name").get<std::string>(),
-                       row.at("usable").get<bool>() ? Finding::State::ok : Finding::State::note, row.at("state").get<std::string>()});
+                       row.at("usable").get<bool>() ? Finding::State::ok : Finding::State::note,
+                       row.at("state").get<std::string>()});
 }
 
 int run_doctor(const Invocation& invocation) {
@@ -98,14 +115,19 @@ int run_doctor(const Invocation& invocation) {
     check_sandbox(findings);
     check_environments(home, findings);
     bool healthy = true;
-    for (const Finding& finding : findings) healthy = healthy && finding.state != Finding::State::problem;
+    for (const Finding& finding : findings)
+        healthy = healthy && finding.state != Finding::State::problem;
     if (invocation.get("output") == "json") {
         Json rows = Json::array();
-        for (const Finding& f : findings) rows.push_back({{"subject", f.subject}, {"state", std::string(to_string(f.state))}, {"text", f.text}});
+        for (const Finding& f : findings)
+            rows.push_back({{"subject", f.subject},
+                            {"state", std::string(to_string(f.state))},
+                            {"text", f.text}});
         print(dump_json_pretty(rows) + "\n");
     } else {
         std::vector<std::vector<std::string>> rows;
-        for (const Finding& f : findings) rows.push_back({std::string(to_string(f.state)), f.subject, f.text});
+        for (const Finding& f : findings)
+            rows.push_back({std::string(to_string(f.state)), f.subject, f.text});
         print(render_table({"STATE", "WHAT", "FINDING"}, rows));
     }
     return healthy ? kOk : kFailure;
@@ -114,7 +136,9 @@ int run_doctor(const Invocation& invocation) {
 }  // namespace
 
 Verb doctor_verb() {
-    return {.name = "doctor", .summary = "check daemon, disk, sandbox and environments, with remedies", .run = run_doctor};
+    return {.name = "doctor",
+            .summary = "check daemon, disk, sandbox and environments, with remedies",
+            .run = run_doctor};
 }
 
 }  // namespace ty::cli

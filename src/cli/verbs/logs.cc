@@ -20,22 +20,28 @@ constexpr const char* kGroup = "/aws/sagemaker/TrainingJobs";
 class LogPrinter {
 public:
     LogPrinter(const Invocation& invocation, std::string job)
-        : invocation_(invocation), job_(std::move(job)), api_(std::make_unique<ApiClient>(connect(invocation))) {}
+        : invocation_(invocation),
+          job_(std::move(job)),
+          api_(std::make_unique<ApiClient>(connect(invocation))) {}
 
     /// All lines there are now. Remembers where it stopped.
     void print_new() {
         Json streams;
         try {
-            streams = api_->call("Logs_20140328.DescribeLogStreams", {{"logGroupName", kGroup}, {"logStreamNamePrefix", job_ + "/"}});
+            streams = api_->call("Logs_20140328.DescribeLogStreams",
+                                 {{"logGroupName", kGroup}, {"logStreamNamePrefix", job_ + "/"}});
         } catch (const Error& error) {
             if (error.code() != Code::not_found) throw;
             return;
         }
         const Json list = streams.at("logStreams");
-        for (const Json& stream : list) print_stream(stream.at("logStreamName").get<std::string>(), list.size() > 1);
+        for (const Json& stream : list)
+            print_stream(stream.at("logStreamName").get<std::string>(), list.size() > 1);
     }
 
-    Json describe() { return api_->call("SageMaker.DescribeTrainingJob", {{"TrainingJobName", job_}}); }
+    Json describe() {
+        return api_->call("SageMaker.DescribeTrainingJob", {{"TrainingJobName", job_}});
+    }
 
     /// The daemon went away: take up a connection again, also when it came back on another port.
     void reconnect() { api_ = std::make_unique<ApiClient>(connect(invocation_)); }
@@ -43,8 +49,10 @@ public:
 private:
     void print_stream(const std::string& name, bool prefixed) {
         while (true) {
-            Json input = {{"logGroupName", kGroup}, {"logStreamName", name}, {"startFromHead", true}};
-            if (const auto token = tokens_.find(name); token != tokens_.end()) input["nextToken"] = token->second;
+            Json input = {
+                {"logGroupName", kGroup}, {"logStreamName", name}, {"startFromHead", true}};
+            if (const auto token = tokens_.find(name); token != tokens_.end())
+                input["nextToken"] = token->second;
             const Json page = api_->call("Logs_20140328.GetLogEvents", input);
             const std::string label = name.substr(name.rfind('/') + 1);
             std::string text;
@@ -64,7 +72,9 @@ private:
     std::map<std::string, std::string> tokens_;
 };
 
-bool is_over(const std::string& status) { return status == "Completed" || status == "Failed" || status == "Stopped"; }
+bool is_over(const std::string& status) {
+    return status == "Completed" || status == "Failed" || status == "Stopped";
+}
 
 int exit_code_of(const Json& job) {
     const std::string status = job.at("TrainingJobStatus").get<std::string>();
@@ -100,7 +110,8 @@ int follow(LogPrinter& printer, const std::string& name) {
         if (message != last_message) progress(format("trainyard: {}: {}\n", name, message));
         last_message = message;
         if (is_over(job.at("TrainingJobStatus").get<std::string>())) {
-            if (job.contains("FailureReason")) progress("trainyard: " + job.at("FailureReason").get<std::string>() + "\n");
+            if (job.contains("FailureReason"))
+                progress("trainyard: " + job.at("FailureReason").get<std::string>() + "\n");
             return exit_code_of(job);
         }
         sys::pause(Deadline::in(milliseconds(200)), {});
@@ -122,7 +133,8 @@ Verb logs_verb() {
     return {.name = "logs",
             .summary = "print a job's log; --follow until it ends and exit as the job did",
             .arguments = {{.name = "JOB", .help = "name of the training job", .is_job = true}},
-            .options = {{.flags = "-f,--follow", .help = "go on until the job ends; exit 0, 20 (failed) or 21 (stopped)"}},
+            .options = {{.flags = "-f,--follow",
+                         .help = "go on until the job ends; exit 0, 20 (failed) or 21 (stopped)"}},
             .run = run_logs};
 }
 

@@ -34,7 +34,8 @@ int run_stop(const Invocation& invocation) {
 
 Verb stop_verb() {
     return {.name = "stop",
-            .summary = "stop a job: SIGTERM, then SIGKILL after the grace period; what it wrote is kept",
+            .summary =
+                "stop a job: SIGTERM, then SIGKILL after the grace period; what it wrote is kept",
             .arguments = {{.name = "JOB", .help = "name of the training job", .is_job = true}},
             .options = {{.flags = "--wait", .help = "wait until it has stopped"}},
             .run = run_stop};

@@ -21,7 +21,8 @@ std::string log_tail(const sys::fs::path& path) {
     if (!sys::fs::exists(path, ignored)) return {};
     const std::string text = sys::read_file(path, Bytes(1u << 30));
     std::size_t at = text.size();
-    for (int lines = 0; lines < 6 && at != std::string::npos && at > 0; ++lines) at = text.rfind('\n', at - 1);
+    for (int lines = 0; lines < 6 && at != std::string::npos && at > 0; ++lines)
+        at = text.rfind('\n', at - 1);
     return text.substr(at == std::string::npos ? 0 : at + 1);
 }
 
@@ -37,9 +38,12 @@ int run_up(const Invocation& invocation) {
     sys::fs::permissions(home, sys::fs::perms::owner_all);
     if (is_daemon_alive(home)) {
         const DaemonInfo daemon = require_daemon(home);
-        if (is_healthy(daemon, Deadline::in(seconds(10)))) return announce(daemon, home, "is already running");
-        throw_error(Code::unavailable, "", "the daemon with pid {} holds {} but does not answer; `trainyard down`, then try again",
-                    daemon.pid, home.string());
+        if (is_healthy(daemon, Deadline::in(seconds(10))))
+            return announce(daemon, home, "is already running");
+        throw_error(
+            Code::unavailable, "",
+            "the daemon with pid {} holds {} but does not answer; `trainyard down`, then try again",
+            daemon.pid, home.string());
     }
     const sys::fs::path log = home / "daemon.log";
     const sys::Fd log_fd = sys::open_write(log, O_APPEND, 0600);
@@ -52,20 +56,23 @@ int run_up(const Invocation& invocation) {
         if (invocation.has(name)) {
             command.argv.push_back(std::string("--") + name);
             const std::string value = invocation.get(name);
-            command.argv.push_back(std::string(name) == "config" ? sys::fs::absolute(value).string() : value);
+            command.argv.push_back(std::string(name) == "config" ? sys::fs::absolute(value).string()
+                                                                 : value);
         }
     sys::Child child = sys::Child::spawn(command);
     const Deadline by = Deadline::in(seconds(30));
     while (!by.passed()) {
         if (const auto exit = child.wait(Deadline::in(milliseconds(20))))
-            throw_error(Code::internal, "", "the daemon ended at start ({}); its last words:\n{}", sys::describe(*exit), log_tail(log));
+            throw_error(Code::internal, "", "the daemon ended at start ({}); its last words:\n{}",
+                        sys::describe(*exit), log_tail(log));
         const auto daemon = read_daemon(home);
         if (daemon && daemon->pid == child.pid() && is_healthy(*daemon, Deadline::in(seconds(2)))) {
             child.detach();
             return announce(*daemon, home, "is up");
         }
     }
-    throw_error(Code::timed_out, "", "the daemon did not answer within 30 seconds; see {}", log.string());
+    throw_error(Code::timed_out, "", "the daemon did not answer within 30 seconds; see {}",
+                log.string());
 }
 
 }  // namespace
@@ -73,9 +80,18 @@ int run_up(const Invocation& invocation) {
 Verb up_verb() {
     return {.name = "up",
             .summary = "start the daemon in the background and wait until it is healthy",
-            .options = {{.flags = "--port", .help = "port to listen on; 0 takes a free one", .value = "PORT", .otherwise = "4545, or a free one"},
-                        {.flags = "--listen", .help = "address to listen on", .value = "ADDRESS", .otherwise = "127.0.0.1"},
-                        {.flags = "--config", .help = "configuration file", .value = "FILE", .otherwise = "<home>/config.toml"}},
+            .options = {{.flags = "--port",
+                         .help = "port to listen on; 0 takes a free one",
+                         .value = "PORT",
+                         .otherwise = "4545, or a free one"},
+                        {.flags = "--listen",
+                         .help = "address to listen on",
+                         .value = "ADDRESS",
+                         .otherwise = "127.0.0.1"},
+                        {.flags = "--config",
+                         .help = "configuration file",
+                         .value = "FILE",
+                         .otherwise = "<home>/config.toml"}},
             .run = run_up};
 }
 
