@@ -19,12 +19,13 @@ namespace ty::api {
 
 struct Settings {
     std::string account = "000000000000";
-    std::string region = "us-east-1";               ///< for requests whose scope names none
-    std::string role = "TrainyardExecutionRole";    ///< answered by STS and IAM
-    aws::Credentials root;                          ///< the owner's keys
-    std::string endpoint;                           ///< "http://127.0.0.1:4545"
-    std::map<std::string, std::string> instance_map;  ///< "ml.p3.2xlarge" -> "cpu": GPU types allowed on the CPU
-    std::string ca_pem;                             ///< of the intercepting proxy, for job sandboxes
+    std::string region = "us-east-1";             ///< for requests whose scope names none
+    std::string role = "TrainyardExecutionRole";  ///< answered by STS and IAM
+    aws::Credentials root;                        ///< the owner's keys
+    std::string endpoint;                         ///< "http://127.0.0.1:4545"
+    std::map<std::string, std::string>
+        instance_map;    ///< "ml.p3.2xlarge" -> "cpu": GPU types allowed on the CPU
+    std::string ca_pem;  ///< of the intercepting proxy, for job sandboxes
     int host_gpus = 0;
     Bytes json_body_limit = Bytes(8u << 20);
 };
@@ -53,15 +54,17 @@ struct Caller {
 /// The one handler behind the server: routes, authenticates, renders every failure. Never throws.
 http::Handler make_router(Services& services);
 
-// ---- between router.cc and the service folders ----------------------------------------------------
+// ---- between router.cc and the service folders
+// ----------------------------------------------------
 
-/// One call of an AWS service, authenticated. `body` is the whole body for JSON, query and CBOR services.
+/// One call of an AWS service, authenticated. `body` is the whole body for JSON, query and CBOR
+/// services.
 struct Call {
     Services& services;
     http::Request& request;
     const aws::Verified& verified;
     Caller caller;
-    std::string operation;      ///< "CreateTrainingJob"
+    std::string operation;  ///< "CreateTrainingJob"
     std::string body;
 };
 
@@ -73,8 +76,10 @@ http::Response serve_sts(Call& call);         // sts/        query
 http::Response serve_iam(Call& call);         // iam/        query
 http::Response serve_ecr(Call& call);         // ecr/        AWS JSON 1.1
 http::Response serve_ec2(Call& call);         // ec2/        ec2 query
-http::Response serve_s3(Call& call);          // s3/         REST-XML, body streamed from request.body
-http::Response serve_agent(Services& services, http::Request& request);  // agent/  bearer token, JSON
-http::Response serve_admin(Services& services, http::Request& request);  // admin/  /healthz, /metrics
+http::Response serve_s3(Call& call);  // s3/         REST-XML, body streamed from request.body
+http::Response serve_agent(Services& services,
+                           http::Request& request);  // agent/  bearer token, JSON
+http::Response serve_admin(Services& services,
+                           http::Request& request);  // admin/  /healthz, /metrics
 
 }  // namespace ty::api
