@@ -24,9 +24,11 @@ struct Settings {
     aws::Credentials root;                        ///< the owner's keys
     std::string endpoint;                         ///< "http://127.0.0.1:4545"
     std::map<std::string, std::string>
-        instance_map;    ///< "ml.p3.2xlarge" -> "cpu": GPU types allowed on the CPU
-    std::string ca_pem;  ///< of the intercepting proxy, for job sandboxes
+        instance_map;  ///< "ml.p3.2xlarge" -> "cpu": GPU types allowed on the CPU
     int host_gpus = 0;
+    seconds stop_grace{120};    ///< between SIGTERM and SIGKILL
+    plan::Pairs job_variables;  ///< environment every program gets, below the image's own
+    plan::Pairs job_files;      ///< read-only files every program gets: {path, content}
     Bytes json_body_limit = Bytes(8u << 20);
 };
 

@@ -48,11 +48,14 @@ variables = { SAGEMAKER_PROGRAM = "train.py" }
 
 TEST_CASE("all mistakes of a configuration are told at once, with their lines") {
     const auto outcome = capture([] {
-        return parse_config("/h", "prot = 1\naccount = \"12\"\nport = 99999\n[[environments]]\nname = \"x\"\n", "c.toml");
+        return parse_config(
+            "/h", "prot = 1\naccount = \"12\"\nport = 99999\n[[environments]]\nname = \"x\"\n",
+            "c.toml");
     });
     REQUIRE_FALSE(outcome.ok());
     const std::string text = outcome.error().what();
-    CHECK(text.find("c.toml:1: prot: is not a known key; the nearest is port") != std::string::npos);
+    CHECK(text.find("c.toml:1: prot: is not a known key; the nearest is port") !=
+          std::string::npos);
     CHECK(text.find("c.toml:2: account: must be twelve digits") != std::string::npos);
     CHECK(text.find("c.toml:3: port: must be a whole number from 0 to 65535") != std::string::npos);
     CHECK(text.find("environments.match: is missing") != std::string::npos);
@@ -71,5 +74,6 @@ TEST_CASE("a home belongs to one daemon, and its keys stay") {
     SeededIds ids(1);
     const aws::Credentials first = load_or_create_keys(dir.path(), ids);
     CHECK(load_or_create_keys(dir.path(), ids).secret_key == first.secret_key);
-    CHECK((sys::fs::status(dir.path() / "keys.json").permissions() & sys::fs::perms::group_read) == sys::fs::perms::none);
+    CHECK((sys::fs::status(dir.path() / "keys.json").permissions() & sys::fs::perms::group_read) ==
+          sys::fs::perms::none);
 }

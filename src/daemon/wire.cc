@@ -23,20 +23,25 @@ bool is_loopback(const std::string& address) {
 
 /// Keys a running attempt signs with: derived, so that a restarted daemon hands out the same ones.
 plan::Credentials derive_credentials(const aws::Credentials& root, const AttemptId& attempt) {
-    const std::string seed = to_hex(hmac_sha256(as_bytes(root.secret_key), "attempt:" + attempt.str()));
+    const std::string seed =
+        to_hex(hmac_sha256(as_bytes(root.secret_key), "attempt:" + attempt.str()));
     return {.access_key = "TYJB" + to_upper(seed.substr(0, 16)), .secret_key = seed.substr(16)};
 }
 
 std::vector<images::Definition> all_definitions(const Config& config) {
     std::vector<images::Definition> definitions = config.environments;
-    for (images::Definition& definition : images::aws_framework_definitions()) definitions.push_back(std::move(definition));
+    for (images::Definition& definition : images::aws_framework_definitions())
+        definitions.push_back(std::move(definition));
     return definitions;
 }
 
 sys::fs::path agent_binary() {
-    const sys::fs::path path = sys::fs::read_symlink("/proc/self/exe").parent_path() / "trainyard-agent";
+    const sys::fs::path path =
+        sys::fs::read_symlink("/proc/self/exe").parent_path() / "trainyard-agent";
     if (!sys::fs::exists(path))
-        throw_error(Code::not_found, "", "{} is missing; the daemon and its agent are installed side by side", path.string());
+        throw_error(Code::not_found, "",
+                    "{} is missing; the daemon and its agent are installed side by side",
+                    path.string());
     return path;
 }
 
@@ -71,17 +76,25 @@ struct Daemon::Parts {
           images(all_definitions(config), candidate_interpreters(config)),
           listener(open_listener(config)),
           endpoint(format("http://{}:{}", config.listen, listener.port())),
-          engine(engine::make_local({.agent = agent_binary(), .state = config.home, .clock = clock})),
+          engine(engine::make_local({.agent = agent_binary(), .state = config.home})),
           jobs(db, *engine, clock, ids, placing()),
-          services{.jobs = jobs, .objects = objects, .logs = logs, .metrics = metrics, .tap = tap,
-                   .images = images, .clock = clock, .ids = ids, .settings = api_settings()},
+          services{.jobs = jobs,
+                   .objects = objects,
+                   .logs = logs,
+                   .metrics = metrics,
+                   .tap = tap,
+                   .images = images,
+                   .clock = clock,
+                   .ids = ids,
+                   .settings = api_settings()},
           server(std::move(listener), api::make_router(services), server_options()) {
         announce(config, endpoint, keys);
     }
 
     jobs::Placing placing() const {
-        return {.control_plane = endpoint,
-                .credentials = [root = keys](const AttemptId& attempt) { return derive_credentials(root, attempt); }};
+        return {.control_plane = endpoint, .credentials = [root = keys](const AttemptId& attempt) {
+                    return derive_credentials(root, attempt);
+                }};
     }
 
     api::Settings api_settings() const {
@@ -96,12 +109,15 @@ struct Daemon::Parts {
                 .stop_grace = config.stop_grace,
                 .job_variables = job_variables(endpoint),
                 .job_files = {{kCaPathInJob, ca},
-                              {kSdkConfigInJob, "SchemaVersion: '1.0'\nSageMaker:\n  PythonSDK:\n    Modules:\n      TelemetryOptOut: true\n"}}};
+                              {kSdkConfigInJob,
+                               "SchemaVersion: '1.0'\nSageMaker:\n  PythonSDK:\n    Modules:\n     "
+                               " TelemetryOptOut: true\n"}}};
     }
 
     http::ServerOptions server_options() const {
         http::ServerOptions options{.authority = authority};
-        // Passing strangers' connections on would make a daemon that others can reach an open relay.
+        // Passing strangers' connections on would make a daemon that others can reach an open
+        // relay.
         const bool tunnels = config.other_hosts == OtherHosts::tunnel && is_loopback(config.listen);
         options.on_connect = [tunnels](const std::string& host, std::uint16_t) {
             using Connect = http::ServerOptions::Connect;
@@ -139,6 +155,8 @@ Daemon::Daemon(Config config) {
 
 Daemon::~Daemon() = default;
 
-const std::string& Daemon::endpoint() const { return parts_->endpoint; }
+const std::string& Daemon::endpoint() const {
+    return parts_->endpoint;
+}
 
 }  // namespace ty::daemon
