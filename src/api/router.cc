@@ -11,6 +11,7 @@
 #include "api/route.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "base/text.h"
 
 #include <algorithm>
@@ -170,21 +171,18 @@ private:
         const aws::Verified verified = authenticator_.check(request, "");
         // The signature covers the path as sent; faces see one addressing style.
         if (!route.bucket.empty()) request.path = '/' + percent_encode(route.bucket) + request.path;
-        std::optional<HashedBody> hashed;
         http::BodyReader* const plain = request.body;
-        if (is_hash(verified.payload_hash) && !is_object_upload(request)) {
-            hashed.emplace(*plain, verified.payload_hash);
-            request.body = &*hashed;
-        }
+        HashedBody hashed(*plain, verified.payload_hash);
+        if (is_hash(verified.payload_hash) && !is_object_upload(request)) request.body = &hashed;
         Call call{.services = services_,
                   .request = request,
                   .verified = verified,
                   .caller = caller_of(verified, route, request_id),
                   .operation = {},
                   .body = {}};
-        http::Response response = serve_s3(call);
-        request.body = plain;
-        return response;
+        auto outcome = capture([&call] { return serve_s3(call); });
+        request.body = plain;  // the server drains what the face left
+        return std::move(outcome).value();
     }
 
     static Caller caller_of(const aws::Verified& verified, const Route& route,
