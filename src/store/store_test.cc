@@ -4,7 +4,7 @@
 #include "sys/sys.h"
 
 #include <doctest/doctest.h>
-#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <atomic>
 #include <csignal>
@@ -360,7 +360,7 @@ TEST_CASE("rows acknowledged before SIGKILL are there after reopening") {
             acknowledged.insert(id);
             base = std::max(base, id + 100);
         }
-        ::syscall(SYS_wait4, child, nullptr, 0, nullptr);
+        ::waitpid(child, nullptr, 0);
         const Db db(scratch.file);
         std::set<std::int64_t> stored;
         db.read([&](Tx& tx) {

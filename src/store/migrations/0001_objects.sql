@@ -1,5 +1,4 @@
 -- Object storage: buckets, the key index, multipart uploads. Written by objects only.
--- Names are blobs compared bytewise, the order in which S3 lists keys (UTF-8).
 
 create table bucket (
     id      integer primary key,
@@ -8,10 +7,11 @@ create table bucket (
     created integer not null             -- epoch milliseconds
 ) strict;
 
--- One row per visible object. Small content lies inline in data; the rest in the file blobs/<blob>.
+-- One row per visible object. Small content lies inline in data; the rest in the file named blob.
+-- Keys compare bytewise (BINARY), which is the order S3 lists in.
 create table object (
     bucket     integer not null references bucket (id),
-    key        text not null,            -- BINARY collation: bytewise
+    key        text not null,
     size       integer not null,
     etag       text not null,
     modified   integer not null,         -- epoch milliseconds
@@ -22,15 +22,13 @@ create table object (
     check ((blob is null) <> (data is null))
 ) strict;
 
--- Which files are alive: the start-up sweep removes the others.
-create unique index object_blob on object (blob) where blob is not null;
-
 create table upload (
     id         text primary key,
     bucket     integer not null references bucket (id),
     key        text not null,
     started    integer not null,
-    attributes text not null
+    attributes text not null,
+    assembly   text                      -- file shared by parts at their final places, once it has one
 ) strict;
 create index upload_key on upload (bucket, key, id);
 
@@ -41,6 +39,13 @@ create table upload_part (
     etag      text not null,             -- hex md5 of the part
     modified  integer not null,
     checksums text not null,             -- JSON
-    blob      text not null unique,
+    blob      text not null,
+    offset    integer not null,          -- where in the file it starts
     primary key (upload, number)
+) strict, without rowid;
+
+-- Files that are to be removed unless a transaction adopts them: names reserved for uploads under
+-- way, and files whose last row is gone. Whatever is named here at start-up is debris.
+create table doomed_blob (
+    blob text primary key
 ) strict, without rowid;
