@@ -82,6 +82,7 @@ struct S3Client::Impl {
         if (!ask.key.empty()) request.target += '/' + percent_encode(ask.key, Slash::keep);
         if (!ask.query.empty()) request.target += '?' + ask.query;
         request.headers = ask.headers;
+        request.headers.set("Host", host);  // what is signed is what is sent
         request.body = ask.body;
         sign(request, host, credentials, region, "s3", clock.now(), kUnsignedPayload);
         http::ClientResponse response = client.send(request, by, stop, sink);
