@@ -51,6 +51,17 @@ plan::InputMode input_mode_of(const std::string& mode) {
     return mode == "FastFile" || mode == "File" ? plan::InputMode::file : plan::InputMode::pipe;
 }
 
+/// `below` without the names that `above` sets, then `above`.
+plan::Pairs layered(const plan::Pairs& below, const plan::Pairs& above) {
+    plan::Pairs all;
+    for (const auto& pair : below) {
+        const auto same = [&](const auto& other) { return other.first == pair.first; };
+        if (std::ranges::none_of(above, same)) all.push_back(pair);
+    }
+    all.insert(all.end(), above.begin(), above.end());
+    return all;
+}
+
 /// Key of an S3 URI as a folder: no slash at either end.
 std::string output_uri(const std::string& path, const std::string& job) {
     const aws::S3Uri uri = aws::parse_s3_uri(path);
@@ -193,6 +204,8 @@ jobs::JobSpec job_spec_of(const shapes::CreateTrainingJobRequest& request, const
     node.variables = pairs_of(request.environment);
     node.limits.max_runtime =
         seconds(request.stopping_condition->max_runtime_in_seconds.value_or(kDefaultRuntime));
+    node.limits.stop_grace = settings.stop_grace;
+    node.sdk_files = settings.job_files;
     findings.collect("algorithmSpecification.trainingImage", [&] {
         node.environment = services.images.resolve(*algorithm.training_image);
     });
@@ -203,6 +216,7 @@ jobs::JobSpec job_spec_of(const shapes::CreateTrainingJobRequest& request, const
     node.channels = channels_of(request, services, region, findings);
     findings.throw_if_any();
 
+    node.environment.variables = layered(settings.job_variables, node.environment.variables);
     node.output.uri = output_uri(*request.output_data_config->s3_output_path, spec.name);
     if (request.output_data_config->compression_type == "NONE")
         node.output.compression = plan::Output::Compression::none;
