@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/1.1 over blocking sockets: a thread-per-connection server with streaming bodies, a keep-alive
-// client, TLS on the server side for hosts we stand in for. Beast parses; its headers stay in parse.cc.
+// HTTP/1.1 over blocking sockets: a thread-per-connection server with streaming bodies, a
+// keep-alive client, TLS on the server side for hosts we stand in for. parse.cc and chunked.cc read
+// foreign bytes.
 #pragma once
 
 #include "base/bytes.h"
@@ -22,7 +23,9 @@ namespace ty::http {
 /// Header fields in order of arrival; names compare without case.
 class Headers {
 public:
-    void add(std::string name, std::string value) { fields_.emplace_back(std::move(name), std::move(value)); }
+    void add(std::string name, std::string value) {
+        fields_.emplace_back(std::move(name), std::move(value));
+    }
     /// Replace all fields of that name.
     void set(std::string_view name, std::string value);
     void remove(std::string_view name);
@@ -43,8 +46,9 @@ private:
 class BodyReader {
 public:
     virtual ~BodyReader() = default;
-    /// Fills at most `into`; 0 at the end. Throws invalid (bad chunking), exhausted ("EntityTooLarge",
-    /// over the limit), unavailable (peer vanished before Content-Length), timed_out.
+    /// Fills at most `into`; 0 at the end. Throws invalid (bad chunking), exhausted
+    /// ("EntityTooLarge", over the limit), unavailable (peer vanished before Content-Length),
+    /// timed_out.
     virtual std::size_t read(std::span<std::byte> into) = 0;
     /// Content-Length, when the peer gave one.
     virtual std::optional<std::uint64_t> length() const = 0;
@@ -53,14 +57,15 @@ public:
 };
 
 struct Request {
-    std::string method;         ///< "GET"
-    std::string path;           ///< as sent, still percent-encoded, without the query
-    std::string query;          ///< as sent, without '?'
+    std::string method;  ///< "GET"
+    std::string path;    ///< as sent, still percent-encoded, without the query
+    std::string query;   ///< as sent, without '?'
     Headers headers;
-    BodyReader* body = nullptr;  ///< never null in a handler; "100 Continue" is sent on its first read
-    bool tls = false;            ///< arrived through an intercepted TLS connection
-    std::string peer;            ///< "127.0.0.1:51234"
-    std::stop_token stop;        ///< the server is shutting down, or the client hung up while streaming
+    BodyReader* body =
+        nullptr;           ///< never null in a handler; "100 Continue" is sent on its first read
+    bool tls = false;      ///< arrived through an intercepted TLS connection
+    std::string peer;      ///< "127.0.0.1:51234"
+    std::stop_token stop;  ///< the server is shutting down, or the client hung up while streaming
 };
 
 /// Where a streaming response goes; chunked unless a Content-Length header was set.
@@ -81,7 +86,7 @@ struct FileBody {
 struct Response {
     int status = 200;
     Headers headers;
-    std::string body;                                ///< used when neither of the next two is set
+    std::string body;  ///< used when neither of the next two is set
     std::optional<FileBody> file;
     std::function<void(BodyWriter&)> stream;
     /// HEAD and 304 answers: send these headers (Content-Length included) and no body.
@@ -92,12 +97,12 @@ struct Response {
 using Handler = std::function<Response(Request&)>;
 
 struct Limits {
-    Bytes head = Bytes(64u << 10);                   ///< request line and headers; beyond: 431
+    Bytes head = Bytes(64u << 10);  ///< request line and headers; beyond: 431
     std::size_t header_count = 200;
-    std::size_t connections = 1024;                  ///< beyond: 503 and close
-    seconds idle{75};                                ///< keep-alive
-    seconds header_timeout{20};                      ///< slow heads: 408 and close
-    seconds body_stall{60};                          ///< no byte of a body for so long: close
+    std::size_t connections = 1024;  ///< beyond: 503 and close
+    seconds idle{75};                ///< keep-alive
+    seconds header_timeout{20};      ///< slow heads: 408 and close
+    seconds body_stall{60};          ///< no byte of a body for so long: close
 };
 
 /// Presents certificates for the host names it is asked for. Implemented with OpenSSL in tls.cc.
@@ -132,21 +137,23 @@ private:
 /// Create (once) or load a private certificate authority kept in `dir` (ca.pem, ca.key 0600).
 /// Thread-safe; leaf certificates are cached per host name.
 std::shared_ptr<TlsAuthority> open_tls_authority(const sys::fs::path& dir);
+/// The authority's certificate, which clients must trust; the same text as in `dir`/ca.pem.
+std::string ca_certificate_pem(const TlsAuthority& authority);
 
 struct Url {
     std::string scheme = "http";
     std::string host;
     std::uint16_t port = 80;
-    std::string path;   ///< prefix, without a trailing slash
+    std::string path;  ///< prefix, without a trailing slash
 };
 /// Throws invalid naming the text.
 Url parse_url(std::string_view text);
 
 struct ClientRequest {
     std::string method = "GET";
-    std::string target = "/";                        ///< path and query, percent-encoded
-    Headers headers;                                 ///< Host and Content-Length are added
-    std::string_view body;                           ///< must live until send() returns
+    std::string target = "/";  ///< path and query, percent-encoded
+    Headers headers;           ///< Host and Content-Length are added
+    std::string_view body;     ///< must live until send() returns
     /// Streaming upload instead of body: fills the buffer, 0 at the end; needs content_length.
     std::function<std::size_t(std::span<std::byte>)> body_source;
     std::optional<std::uint64_t> content_length;
@@ -155,18 +162,19 @@ struct ClientRequest {
 struct ClientResponse {
     int status = 0;
     Headers headers;
-    std::string body;                                ///< when no sink was given
+    std::string body;  ///< when no sink was given
 };
 
-/// One keep-alive connection to one http:// server; reconnects when the server closed it in between.
-/// Not thread-safe: one per thread.
+/// One keep-alive connection to one http:// server; reconnects when the server closed it in
+/// between. Not thread-safe: one per thread.
 class Client {
 public:
     explicit Client(Url url);
     ~Client();
     Client(Client&&) noexcept;
-    /// Body bytes of a 2xx answer go to `sink` when given. Throws unavailable, timed_out, cancelled, invalid.
-    /// A request that may have reached the server is not repeated, except GET/HEAD/PUT/DELETE once on a stale connection.
+    /// Body bytes of a 2xx answer go to `sink` when given. Throws unavailable, timed_out,
+    /// cancelled, invalid. A request that may have reached the server is not repeated, except
+    /// GET/HEAD/PUT/DELETE once on a stale connection.
     ClientResponse send(const ClientRequest& request, Deadline by, const std::stop_token& stop = {},
                         const std::function<void(std::span<const std::byte>)>& sink = {});
 

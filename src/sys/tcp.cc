@@ -18,6 +18,7 @@
 #include <netinet/tcp.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 namespace ty::sys {
 
@@ -75,11 +76,40 @@ bool would_block(int number) {
     throw gone;
 }
 
+/// Gathered send until everything is out.
+void send_all(int fd, std::span<const std::byte> first, std::span<const std::byte> second,
+              int flags, Deadline by, const std::stop_token& stop) {
+    while (!first.empty() || !second.empty()) {
+        iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()},
+                          {const_cast<std::byte*>(second.data()), second.size()}};
+        msghdr message = {};
+        message.msg_iov = first.empty() ? parts + 1 : parts;
+        message.msg_iovlen = first.empty() || second.empty() ? 1 : 2;
+        const ssize_t sent = ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
+        if (sent >= 0) {
+            const std::size_t of_first = std::min(first.size(), static_cast<std::size_t>(sent));
+            first = first.subspan(of_first);
+            second = second.subspan(static_cast<std::size_t>(sent) - of_first);
+            continue;
+        }
+        if (errno == EINTR) continue;
+        if (!would_block(errno)) throw_peer(errno, "send");
+        await(fd, Readiness::writable, by, stop, "send");
+    }
+}
+
 /// 0, or the errno of the attempt.
-int connect_one(int fd, const addrinfo& address, Deadline by) {
+int connect_one(int fd, const addrinfo& address, Deadline by, const std::stop_token& stop) {
     if (::connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
     if (errno != EINPROGRESS && errno != EINTR) return errno;
-    if (wait(fd, Readiness::writable, by) != Waited::ready) return ETIMEDOUT;
+    switch (wait(fd, Readiness::writable, by, stop)) {
+        case Waited::ready:
+            break;
+        case Waited::timed_out:
+            return ETIMEDOUT;
+        case Waited::stopped:
+            return ECANCELED;
+    }
     int failed = 0;
     socklen_t size = sizeof failed;
     if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &size) != 0) return errno;
@@ -88,7 +118,8 @@ int connect_one(int fd, const addrinfo& address, Deadline by) {
 
 }  // namespace
 
-Socket Socket::connect_tcp(const std::string& host, std::uint16_t port, Deadline by) {
+Socket Socket::connect_tcp(const std::string& host, std::uint16_t port, Deadline by,
+                           const std::stop_token& stop) {
     const Addresses addresses = resolve(host, port, 0);
     int last = EADDRNOTAVAIL;
     for (const addrinfo* address = addresses.get(); address != nullptr;
@@ -98,12 +129,14 @@ Socket Socket::connect_tcp(const std::string& host, std::uint16_t port, Deadline
             last = errno;
             continue;
         }
-        last = connect_one(fd.get(), *address, by);
+        last = connect_one(fd.get(), *address, by, stop);
         if (last == 0) {
             set_no_delay(fd.get());
             return Socket(std::move(fd));
         }
     }
+    if (last == ECANCELED)
+        throw_error(Code::cancelled, "", "connect to {}:{}: stopped", host, port);
     if (last == ETIMEDOUT) {
         throw_error(Code::timed_out, "", "connect to {}:{}: no answer in time", host, port);
     }
@@ -121,17 +154,16 @@ std::size_t Socket::read(std::span<std::byte> into, Deadline by, const std::stop
 }
 
 void Socket::write(std::span<const std::byte> data, Deadline by, const std::stop_token& stop) {
-    while (!data.empty()) {
-        const ssize_t sent =
-            ::send(fd_.get(), data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent >= 0) {
-            data = data.subspan(static_cast<std::size_t>(sent));
-            continue;
-        }
-        if (errno == EINTR) continue;
-        if (!would_block(errno)) throw_peer(errno, "send");
-        await(fd_.get(), Readiness::writable, by, stop, "send");
-    }
+    send_all(fd_.get(), data, {}, 0, by, stop);
+}
+
+void Socket::write_parts(std::span<const std::byte> first, std::span<const std::byte> second,
+                         Deadline by, const std::stop_token& stop) {
+    send_all(fd_.get(), first, second, 0, by, stop);
+}
+
+void Socket::write_more(std::span<const std::byte> data, Deadline by, const std::stop_token& stop) {
+    send_all(fd_.get(), data, {}, MSG_MORE, by, stop);
 }
 
 void Socket::send_file(int file, std::uint64_t offset, std::uint64_t length, Deadline by,
@@ -157,6 +189,28 @@ void Socket::send_file(int file, std::uint64_t offset, std::uint64_t length, Dea
 
 void Socket::shutdown_write() {
     ::shutdown(fd_.get(), SHUT_WR);
+}
+
+void Socket::shutdown_read() {
+    ::shutdown(fd_.get(), SHUT_RD);
+}
+
+void Socket::shutdown_both() {
+    ::shutdown(fd_.get(), SHUT_RDWR);
+}
+
+std::string Socket::peer() const {
+    sockaddr_storage address = {};
+    socklen_t size = sizeof address;
+    if (::getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+    char host[NI_MAXHOST] = {};
+    char port[NI_MAXSERV] = {};
+    if (::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, port,
+                      sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        return {};
+    }
+    return address.ss_family == AF_INET6 ? format("[{}]:{}", host, port)
+                                         : format("{}:{}", host, port);
 }
 
 Listener Listener::tcp(const std::string& host, std::uint16_t port) {

@@ -16,6 +16,18 @@ namespace ty::sys {
 
 namespace {
 
+short events_of(Readiness readiness) {
+    switch (readiness) {
+        case Readiness::readable:
+            return POLLIN;
+        case Readiness::writable:
+            return POLLOUT;
+        case Readiness::either:
+            return POLLIN | POLLOUT;
+    }
+    return POLLIN;
+}
+
 /// poll until something is ready or the deadline passes; EINTR retried. False on deadline.
 bool poll_until(pollfd* fds, nfds_t count, Deadline by) {
     while (true) {
@@ -34,8 +46,7 @@ bool poll_until(pollfd* fds, nfds_t count, Deadline by) {
 
 Waited wait(int fd, Readiness readiness, Deadline by, const std::stop_token& stop) {
     if (stop.stop_requested()) return Waited::stopped;
-    const short events = readiness == Readiness::readable ? POLLIN : POLLOUT;
-    pollfd fds[2] = {{fd, events, 0}, {-1, POLLIN, 0}};
+    pollfd fds[2] = {{fd, events_of(readiness), 0}, {-1, POLLIN, 0}};
     if (!stop.stop_possible()) {
         return poll_until(fds, 1, by) ? Waited::ready : Waited::timed_out;
     }

@@ -9,7 +9,7 @@
 
 namespace ty::sys {
 
-enum class Readiness { readable, writable };
+enum class Readiness { readable, writable, either };
 enum class Waited { ready, timed_out, stopped };
 
 /// poll(2) on fd until ready, deadline or stop. Hang-ups and errors count as ready.
