@@ -32,9 +32,10 @@ public:
     struct State {
         std::map<std::string, std::string> objects;  // "/bucket/key" decoded
         std::map<int, std::string> parts;
-        std::vector<std::string> log;  // "GET /b/k?query"
-        std::vector<int> fail_with;    // statuses for the next requests
-        std::string lose_answer_to;    // POST whose effect happens and whose answer is a 503
+        std::map<std::string, std::string> etags;  // of multipart objects
+        std::vector<std::string> log;              // "GET /b/k?query"
+        std::vector<int> fail_with;                // statuses for the next requests
+        std::string lose_answer_to;  // POST whose effect happens and whose answer is a 503
         std::size_t page = 1000, cut_get_at = 0;
         int refused = 0;
     };
@@ -112,7 +113,9 @@ private:
         const auto found = s.objects.find(path);
         if (found == s.objects.end())
             return request.method == "HEAD" ? reply(404) : fault(404, "NoSuchKey");
-        const std::string etag = '"' + md5_hex(found->second) + '"';
+        const auto known = s.etags.find(path);
+        const std::string etag =
+            '"' + (known != s.etags.end() ? known->second : md5_hex(found->second)) + '"';
         if (const auto wanted = request.headers.find("if-match"); wanted && *wanted != etag)
             return fault(412, "PreconditionFailed");
         http::Response response;
@@ -175,7 +178,12 @@ private:
             return s.parts.empty() ? fault(404, "NoSuchUpload") : (s.parts.clear(), reply(204));
         if (s.parts.empty()) return fault(404, "NoSuchUpload");
         std::string whole;
-        for (const auto& [number, part] : s.parts) whole += part;
+        Hasher hasher(HashKind::md5);
+        for (const auto& [number, part] : s.parts) {
+            whole += part;
+            hasher.update(from_hex(md5_hex(part)).value());
+        }
+        s.etags[path] = to_hex(as_bytes(hasher.finish())) + '-' + std::to_string(s.parts.size());
         s.objects[path] = whole;
         s.parts.clear();
         if (s.lose_answer_to == path)
@@ -308,4 +316,20 @@ TEST_CASE_FIXTURE(Fixture, "a multipart upload is completed, or aborted twice") 
     client.abort_upload("bucket", "big", upload, by, stop);
     CHECK(reason_of([&] { client.complete_upload("bucket", "big", upload, etags, by, stop); }) ==
           "NoSuchUpload");
+}
+
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a completed upload whose answer was lost counts as completed, another object does not") {
+    s3.state.with([](SmallS3::State& s) { s.lose_answer_to = "/bucket/big"; });
+    const std::string upload = client.start_upload("bucket", "big", by, stop);
+    const std::vector<std::string> etags{
+        client.put_part("bucket", "big", upload, 1, "only", by, stop)};
+    client.complete_upload("bucket", "big", upload, etags, by, stop);
+    CHECK(s3.state.with([](SmallS3::State& s) { return s.objects["/bucket/big"]; }) == "only");
+    // The same loss, and somebody else's object under the key.
+    s3.state.with([](SmallS3::State& s) { s.fail_with = {500}; });
+    CHECK(reason_of([&] {
+              client.complete_upload("bucket", "big", upload, {md5_hex("other")}, by, stop);
+          }) == "NoSuchUpload");
 }
