@@ -27,6 +27,25 @@ std::string text_of(const Json& json, const char* name) {
     return found == json.end() ? std::string() : found->get<std::string>();
 }
 
+/// Ten thousand parts of nearly always one size: [[size, count], ...].
+Json runs_of(const std::vector<std::uint64_t>& sizes) {
+    Json runs = Json::array();
+    for (std::size_t i = 0, end = 0; i < sizes.size(); i = end) {
+        while (end < sizes.size() && sizes[end] == sizes[i]) ++end;
+        runs.push_back({sizes[i], end - i});
+    }
+    return runs;
+}
+
+std::vector<std::uint64_t> sizes_of(const Json& json) {
+    std::vector<std::uint64_t> sizes;
+    const auto found = json.find("parts");
+    if (found == json.end()) return sizes;
+    for (const Json& run : *found)
+        sizes.insert(sizes.end(), run.at(1).get<std::size_t>(), run.at(0).get<std::uint64_t>());
+    return sizes;
+}
+
 /// The column is ours: what does not parse is damage, not a user's mistake.
 template <typename Fn>
 auto reading_column(Fn&& fn) {
@@ -49,6 +68,7 @@ std::string to_column(const Attributes& attributes) {
     add("metadata", attributes.metadata);
     add("checksums", attributes.checksums);
     add("tags", attributes.tags);
+    if (!attributes.part_sizes.empty()) json["parts"] = runs_of(attributes.part_sizes);
     if (!attributes.checksum_type.empty()) json["checksum_type"] = attributes.checksum_type;
     return dump_json(json);
 }
@@ -63,6 +83,7 @@ Attributes attributes_from_column(const std::string& text) {
         attributes.checksums = map_of(json, "checksums");
         attributes.tags = map_of(json, "tags");
         attributes.checksum_type = text_of(json, "checksum_type");
+        attributes.part_sizes = sizes_of(json);
         return attributes;
     });
 }

@@ -401,7 +401,10 @@ ObjectInfo ObjectStore::complete_upload(const std::string& upload, const std::ve
     row.info.attributes = before.info.attributes;
     set_checksum(row.info.attributes, used);
     check_expected(row.info.attributes, expected);
-    for (const PartRow& part : used) row.info.size += part.part.size;
+    for (const PartRow& part : used) {
+        row.info.size += part.part.size;
+        row.info.attributes.part_sizes.push_back(part.part.size);
+    }
 
     // From here on no further part finds a place in the common file; one still being written does.
     std::shared_ptr<Assembly> assembly;

@@ -54,7 +54,9 @@ TEST_CASE("parts sent out of order and in parallel become one object in one file
     CHECK(info.etag == md5_hex(digests) + "-4");
     CHECK(info.size == whole.size());
     CHECK(content(s.store, "bucket", "model.tar.gz") == whole);
-    CHECK(s.store.find("bucket", "model.tar.gz")->attributes.content_type == "application/gzip");
+    const auto found = s.store.find("bucket", "model.tar.gz");
+    CHECK(found->attributes.content_type == "application/gzip");
+    CHECK(found->attributes.part_sizes == std::vector<std::uint64_t>{kPart, kPart, kPart, 100});
     CHECK(s.files() == 1);
     CHECK(reason_of([&] { s.store.list_parts(upload.id); }) == "NoSuchUpload");
 }

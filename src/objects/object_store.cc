@@ -132,6 +132,7 @@ ObjectInfo ObjectStore::put(const std::string& bucket, const std::string& key,
     row.info.etag = to_hex(as_bytes(in.md5));
     row.info.attributes = std::move(attributes);
     row.info.attributes.checksums = std::move(in.checksums);
+    row.info.attributes.part_sizes.clear();
     row.info.attributes.checksum_type = row.info.attributes.checksums.empty() ? "" : "FULL_OBJECT";
     row.data = std::move(in.data);
     return impl_->publish(bucket, std::move(row), std::move(in.blob), condition);
@@ -158,11 +159,10 @@ ObjectInfo ObjectStore::copy(const std::string& from_bucket, const std::string& 
         }
         row.info.key = key;
         if (replace) {
-            auto checksums = std::move(row.info.attributes.checksums);
-            auto type = std::move(row.info.attributes.checksum_type);
-            row.info.attributes = *replace;
-            row.info.attributes.checksums = std::move(checksums);
-            row.info.attributes.checksum_type = std::move(type);
+            Attributes kept = std::exchange(row.info.attributes, *replace);
+            row.info.attributes.checksums = std::move(kept.checksums);
+            row.info.attributes.checksum_type = std::move(kept.checksum_type);
+            row.info.attributes.part_sizes = std::move(kept.part_sizes);
         }
         return impl_->publish(bucket, std::move(row), std::move(fresh), {});
     }

@@ -39,6 +39,7 @@ struct Attributes {
         checksums;              ///< "crc32" -> base64, as given by the client and verified
     std::string checksum_type;  ///< FULL_OBJECT or COMPOSITE
     std::map<std::string, std::string> tags;
+    std::vector<std::uint64_t> part_sizes;  ///< of an object uploaded in parts; set by the store
 };
 
 struct ObjectInfo {
