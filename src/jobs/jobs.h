@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -53,6 +54,9 @@ struct Attempt {
     int number = 1;
     std::map<std::string, std::uint64_t> seen;  ///< host -> highest event seq applied
     std::map<std::string, plan::Outcome> finished;
+    std::map<std::string, plan::Phase> phases;  ///< host -> last phase it reported
+    std::string first_failed;                   ///< host whose outcome explains the job's
+    bool launched = false;                      ///< agents were started, or at least may run
     bool released = false;
 };
 
@@ -82,7 +86,11 @@ struct StopRequested {};
 struct AgentEvent { AttemptId attempt; plan::Event event; };
 struct AgentGone { AttemptId attempt; std::string host; std::string ending; };
 struct LaunchFailed { AttemptId attempt; std::string reason; };
-using Stimulus = std::variant<Created, StopRequested, AgentEvent, AgentGone, LaunchFailed>;
+struct Queued { AttemptId attempt; int running = 0; };  ///< no free slot: so many jobs run
+struct Placed { AttemptId attempt; };                   ///< the engine took the launch
+struct Released { AttemptId attempt; };                 ///< nothing of the attempt is left
+using Stimulus =
+    std::variant<Created, StopRequested, AgentEvent, AgentGone, LaunchFailed, Queued, Placed, Released>;
 
 struct Launch { AttemptId attempt; };
 struct Release { AttemptId attempt; };
@@ -93,8 +101,13 @@ struct Stepped {
     Job job;
     std::vector<Effect> effects;
 };
-/// One move of the state machine. Pure; replaying an old stimulus changes nothing.
+/// One move of the state machine. Pure; replaying an old stimulus changes nothing. `version` grows
+/// by one exactly when something changed.
 Stepped step(Job job, const Stimulus& stimulus, Instant now);
+/// True when the agents of the current attempt that still run are to stop.
+bool wants_stop(const Job& job);
+/// The host names of a job's attempt: "algo-1" … sorted lexicographically.
+std::vector<std::string> hosts_of(const JobSpec& spec);
 
 // ---- the service ---------------------------------------------------------------------------------
 
@@ -126,6 +139,8 @@ struct Page {
 struct Placing {
     std::string control_plane;               ///< URL agents use
     std::function<plan::Credentials(const AttemptId&)> credentials;  ///< derived, stable per attempt
+    int max_running = 0;                     ///< jobs at a time, others wait; 0: max(2, cpus)
+    milliseconds exit_grace{3000};           ///< for a finished agent to end before it is killed
 };
 
 class JobService {
