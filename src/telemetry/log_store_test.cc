@@ -311,7 +311,8 @@ TEST_CASE_FIXTURE(Fixture, "several writers and readers at once see whole batche
                 CHECK(event.text == "line " + std::to_string(n));
                 ++n;
             }
-            store->wait_beyond({kStream.group, "w0"}, n, Deadline::in(seconds(10)), {});
+            if (n < 2000)
+                store->wait_beyond({kStream.group, "w0"}, n, Deadline::in(seconds(10)), {});
         }
     });
     for (std::thread& thread : threads) thread.join();
