@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainyard-agent: everything that happens on a node.
+#include "agent/agent.h"
+#include "agent/sandbox/box.h"
+#include "agent/sandbox/sandbox.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "plan/plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr std::string_view kUsage =
+    "usage: trainyard-agent run <folder> | box | probe | version\n"
+    "Started by trainyardd; <folder> holds start.json. probe says which sandbox this machine "
+    "allows.\n";
+
+int probe() {
+    const ty::agent::ProbeResult result = ty::agent::Probe().finish();
+    const ty::Json document = {{"rung", ty::agent::to_string(result.rung)},
+                               {"root", result.real_root},
+                               {"why", result.why}};
+    ty::sys::write_all(1, ty::dump_json(document) + "\n");
+    return 0;
+}
+
+int dispatch(const std::vector<std::string_view>& words) {
+    if (words.size() == 2 && words[0] == "run")
+        return ty::agent::run_agent(ty::sys::fs::path(words[1]));
+    if (words.size() == 1 && words[0] == "box") return ty::agent::box_main();
+    if (words.size() == 2 && words[0] == "box" && words[1] == "--probe")
+        return ty::agent::box_probe_main();
+    if (words.size() == 1 && words[0] == "probe") return probe();
+    if (words.size() == 1 && words[0] == "version") {
+        ty::sys::write_all(
+            1, ty::format("trainyard-agent {} (plan {})\n", TY_VERSION, ty::plan::kPlanVersion));
+        return 0;
+    }
+    ty::sys::write_all(2, kUsage);
+    return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return dispatch({argv + 1, argv + argc});
+    } catch (const ty::Error& error) {
+        ty::log::error("agent failed", {{"error", error.what()}});
+    } catch (const std::exception& error) {
+        ty::log::error("agent failed", {{"error", error.what()}});
+    }
+    return 1;
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/script/launch.h"
+
+#include "agent/contract/results.h"
+#include "agent/script/environment.h"
+#include "agent/script/installer.h"
+#include "agent/script/source.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <algorithm>
+#include <array>
+
+#include <sys/stat.h>
+
+namespace ty::agent {
+
+namespace {
+
+/// Distributions that need more than one process launcher offers here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kUnsupported = {{
+    {"sagemaker_mpi_enabled", "mpi"},
+    {"sagemaker_pytorch_ddp_enabled", "pytorchddp"},
+    {"sagemaker_distributed_dataparallel_enabled", "smdistributed dataparallel"},
+    {"sagemaker_parameter_server_enabled", "parameter_server"},
+    {"sagemaker_multi_worker_mirrored_strategy_enabled", "multi_worker_mirrored_strategy"},
+    {"sagemaker_pytorch_xla_multi_worker_enabled", "pytorchxla"},
+    {"mp_parameters", "smdistributed modelparallel"},
+    {"sagemaker_distribution_instance_groups_enabled", "instance groups"},
+}};
+
+std::string joined_command(const std::vector<std::string>& argv) {
+    return join(argv, " ");
+}
+
+class Preparation {
+public:
+    explicit Preparation(const LaunchContext& context)
+        : context_(context),
+          plan_(context.plan),
+          python_(context.plan, context.host, context.runner) {}
+
+    Launch run() {
+        if (!plan_.environment.code.empty()) {
+            in_context(format("code of environment \"{}\"", plan_.environment.name),
+                       [&] { copy_folder(plan_.environment.code, context_.host.code()); });
+        }
+        const bool own_command = !plan_.entrypoint.empty() ||
+                                 !plan_.environment.entrypoint.empty() || !plan_.arguments.empty();
+        if (plan_.environment.toolkit && !own_command) return script_mode();
+        return container_mode();
+    }
+
+private:
+    // ---- the container's own command
+
+    Launch container_mode() {
+        python_.finish();
+        Launch launch;
+        launch.run.argv =
+            !plan_.entrypoint.empty() ? plan_.entrypoint : plan_.environment.entrypoint;
+        if (!plan_.arguments.empty()) {
+            launch.run.argv.insert(launch.run.argv.end(), plan_.arguments.begin(),
+                                   plan_.arguments.end());
+        } else if (plan_.entrypoint.empty()) {
+            launch.run.argv.push_back("train");
+        }
+        launch.run.cwd =
+            plan_.environment.code.empty() ? in_root("/") : context_.facts.paths.code();
+        launch.run.variables = base_variables();
+        if (!python_.packages().empty()) add_python_path(launch.run.variables, {});
+        launch.command = joined_command(launch.run.argv);
+        return launch;
+    }
+
+    /// Without a private root, "/" would be the machine's: the job's own folder is less surprising.
+    std::string in_root(const std::string& path) const {
+        return context_.runner.rung() == Rung::namespaces ? path : context_.facts.paths.base;
+    }
+
+    // ---- script mode
+
+    Launch script_mode() {
+        hyperparameters_ = split_hyperparameters(plan_.hyperparameters);
+        script_.program = setting("sagemaker_program", "SAGEMAKER_PROGRAM");
+        script_.submit = setting("sagemaker_submit_directory", "SAGEMAKER_SUBMIT_DIRECTORY");
+        script_.arguments = to_arguments(hyperparameters_.user);
+        for (const auto& [name, what] : kUnsupported) {
+            const bool given = name == "mp_parameters" ? has_user("mp_parameters")
+                                                       : hyperparameters_.framework_flag(name);
+            if (given) {
+                return refuse(
+                    format("distribution \"{}\" is not available in this version; use "
+                           "torch_distributed or none",
+                           what));
+            }
+        }
+        if (script_.program.empty()) {
+            return refuse(
+                "no entry point: neither hyperparameter sagemaker_program nor variable "
+                "SAGEMAKER_PROGRAM "
+                "is set; pass entry_point (and source_dir) to the estimator");
+        }
+        try {
+            if (!script_.submit.empty()) {
+                fetch_source({context_.host, context_.facts.paths.base, context_.make_client,
+                              context_.by, context_.orders.halted()},
+                             script_.submit);
+            }
+        } catch (const Error& error) {
+            const bool theirs = error.code() == Code::invalid || error.code() == Code::not_found ||
+                                (error.code() == Code::exhausted && error.reason() == "BadArchive");
+            if (!theirs) throw;
+            Launch launch;
+            launch.refusal = std::string(
+                truncate_utf8(format("ClientError: source code: {}", error.what()), kReasonLimit));
+            return launch;
+        }
+        return start_script();
+    }
+
+    Launch start_script() {
+        const sys::fs::path code = context_.host.code();
+        const bool has_setup = sys::fs::is_regular_file(code / "setup.py");
+        const EntryKind kind = entry_kind(script_.program, has_setup);
+        if (script_.program.starts_with('/') || script_.program.find("..") != std::string::npos) {
+            return fail("ExecuteUserScriptError", 2,
+                        format("entry point \"{}\" must be a path inside the source folder",
+                               script_.program));
+        }
+        if (kind != EntryKind::package && !sys::fs::is_regular_file(code / script_.program))
+            return missing_entry(code);
+        Installer installer(context_, python_);
+        if (kind == EntryKind::script || kind == EntryKind::package) {
+            const sys::fs::path requirements = code / "requirements.txt";
+            if (sys::fs::is_regular_file(requirements))
+                installer.prepare(sys::read_file(requirements, Bytes(4u << 20)));
+        }
+        python_.finish();
+        Launch launch;
+        launch.script_mode = true;
+        launch.run.cwd = context_.facts.paths.code();
+        launch.run.variables = base_variables();
+        std::vector<std::string> front = {context_.facts.paths.code()};
+        launch.run.variables.merge(
+            toolkit_variables(plan_, context_.facts, hyperparameters_, script_));
+        add_python_path(launch.run.variables, front);
+        launch.run.argv = command(kind);
+        launch.command = joined_command(kind == EntryKind::shell || kind == EntryKind::command
+                                            ? launch.run.argv
+                                            : launch.run.argv);
+        if (launch.run.argv.empty())
+            return refuse("torch_distributed cannot start a package; give a .py entry point");
+        const Installer::Result installed =
+            installer.install(launch.run.variables, kind == EntryKind::package);
+        launch.interrupted = installed.interrupted;
+        launch.refusal = installed.failure;
+        return launch;
+    }
+
+    std::vector<std::string> command(EntryKind kind) const {
+        std::vector<std::string> argv;
+        const bool torchrun =
+            hyperparameters_.framework_flag("sagemaker_torch_distributed_enabled");
+        switch (kind) {
+            case EntryKind::script:
+                argv = {python_.interpreter()};
+                if (torchrun) {
+                    argv.insert(argv.end(), {"-m", "torch.distributed.run", "--nnodes", "1",
+                                             "--nproc_per_node", std::to_string(processes())});
+                }
+                argv.push_back(script_.program);
+                break;
+            case EntryKind::package: {
+                if (torchrun) return {};
+                std::string module = script_.program.ends_with(".py")
+                                         ? script_.program.substr(0, script_.program.size() - 3)
+                                         : script_.program;
+                argv = {python_.interpreter(), "-m", replace_all(module, "/", ".")};
+                break;
+            }
+            case EntryKind::shell:
+            case EntryKind::command: {
+                (void)::chmod((context_.host.code() / script_.program).c_str(), 0777);
+                std::string line = "./" + shell_quote(script_.program);
+                for (const std::string& argument : script_.arguments)
+                    line += " " + shell_quote(argument);
+                return {"/bin/sh", "-c", line};
+            }
+        }
+        argv.insert(argv.end(), script_.arguments.begin(), script_.arguments.end());
+        return argv;
+    }
+
+    int processes() const {
+        if (const auto given =
+                hyperparameters_.framework_text("sagemaker_mpi_num_of_processes_per_host")) {
+            if (const auto number = parse_int(*given); number && *number > 0)
+                return static_cast<int>(*number);
+        }
+        return std::max(1, plan_.gpus);
+    }
+
+    Launch missing_entry(const sys::fs::path& code) {
+        const std::string where =
+            script_.submit.empty() ? "in the code folder" : "in the source " + script_.submit;
+        return fail("ExecuteUserScriptError", 2,
+                    format("entry point \"{}\" is not {}; it holds: {}", script_.program, where,
+                           list_folder(code)));
+    }
+
+    /// A failure in the toolkit's words, as if its container had said so.
+    Launch fail(std::string_view kind, int code, const std::string& message) {
+        Launch launch;
+        std::vector<std::string> argv = {python_.interpreter(), script_.program};
+        argv.insert(argv.end(), script_.arguments.begin(), script_.arguments.end());
+        launch.refusal =
+            algorithm_error(toolkit_failure(kind, code, message, "", joined_command(argv)), 1);
+        return launch;
+    }
+
+    static Launch refuse(const std::string& text) {
+        Launch launch;
+        launch.refusal = algorithm_error(text, 1);
+        return launch;
+    }
+
+    // ---- variables
+
+    Variables base_variables() const {
+        return container_variables(plan_, context_.facts, python_.bin());
+    }
+
+    void add_python_path(Variables& variables, std::vector<std::string> folders) const {
+        if (const std::string* given = variables.find("PYTHONPATH");
+            given != nullptr && !given->empty())
+            folders.push_back(*given);
+        const std::vector<std::string> packages = python_.packages();
+        folders.insert(folders.end(), packages.begin(), packages.end());
+        variables.set("PYTHONPATH", join(folders, ":"));
+    }
+
+    /// Hyperparameter first, then the request's variable, then the image's.
+    std::string setting(std::string_view hyperparameter, std::string_view variable) const {
+        if (auto text = hyperparameters_.framework_text(hyperparameter)) return *text;
+        std::string found;
+        for (const plan::Pairs* pairs : {&plan_.environment.variables, &plan_.variables}) {
+            for (const auto& [name, value] : *pairs) {
+                if (name == variable) found = value;
+            }
+        }
+        return found;
+    }
+    bool has_user(std::string_view name) const {
+        return std::ranges::any_of(hyperparameters_.user,
+                                   [&](const auto& member) { return member.first == name; });
+    }
+
+    const LaunchContext& context_;
+    const plan::NodePlan& plan_;
+    JobPython python_;
+    Hyperparameters hyperparameters_;
+    ScriptFacts script_;
+};
+
+}  // namespace
+
+Launch prepare_launch(const LaunchContext& context) {
+    return Preparation(context).run();
+}
+
+}  // namespace ty::agent
