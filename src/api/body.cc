@@ -3,7 +3,6 @@
 #include "api/body.h"
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/text.h"
 
 #include <zlib.h>
@@ -59,37 +58,6 @@ std::string inflate_gzip(std::string& packed, Bytes limit) {
 std::string unpack_body(std::string body, std::string_view content_encoding, Bytes limit) {
     if (!equals_ignoring_case(trim(content_encoding), "gzip") || body.empty()) return body;
     return inflate_gzip(body, limit);
-}
-
-struct HashedBody::State {
-    Hasher hasher{HashKind::sha256};
-    std::uint64_t seen = 0;
-    bool checked = false;
-};
-
-HashedBody::HashedBody(http::BodyReader& inner, std::string expected_hex)
-    : inner_(inner), expected_(to_lower(expected_hex)), state_(std::make_unique<State>()) {}
-HashedBody::~HashedBody() = default;
-
-std::optional<std::uint64_t> HashedBody::length() const {
-    return inner_.length();
-}
-
-std::size_t HashedBody::read(std::span<std::byte> into) {
-    const std::size_t count = inner_.read(into);
-    state_->hasher.update(into.first(count));
-    state_->seen += count;
-    // A reader that knows the length does not ask for the end.
-    if (count == 0 ? !into.empty() : inner_.length() == state_->seen) check();
-    return count;
-}
-
-void HashedBody::check() {
-    if (state_->checked) return;
-    state_->checked = true;
-    if (to_hex(as_bytes(state_->hasher.finish())) == expected_) return;
-    throw_error(Code::invalid, "XAmzContentSHA256Mismatch",
-                "The provided 'x-amz-content-sha256' header does not match what was computed.");
 }
 
 }  // namespace ty::api
