@@ -303,6 +303,26 @@ TEST_CASE("clocks may differ by a quarter of an hour") {
           "RequestTimeTooSkewed");
 }
 
+TEST_CASE("refusals are worded as the service words them") {
+    const Instant now = at("20260131T120000Z");
+    const http::Request s3 = signed_request("s3", kSuite, now, sha256_hex("")),
+                        other = signed_request("sagemaker", kSuite, now, sha256_hex(""));
+    const Instant late = now + std::chrono::minutes(20);
+    CHECK_THROWS_WITH_AS(
+        verify(s3, "", only(kSuite), late),
+        "The difference between the request time and the current time is too large. (request "
+        "20260131T120000Z, server 20260131T122000Z; correct the clock)",
+        Error);
+    CHECK_THROWS_WITH_AS(verify(other, sha256_hex(""), only(kSuite), late),
+                         "Signature expired: 20260131T120000Z is now earlier than 20260131T120500Z "
+                         "(20260131T122000Z - 15 min.)",
+                         Error);
+    CHECK_THROWS_WITH_AS(
+        verify(other, sha256_hex(""), only({"X", "y", ""}), now),
+        "The security token included in the request is invalid. (access key \"AKIDEXAMPLE\")",
+        Error);
+}
+
 TEST_CASE("a plus sign in a query is accepted in both readings") {
     const Instant now = at("20260131T120000Z");
     http::Request request = signed_request("s3", kSuite, now, sha256_hex(""), "/b?prefix=a%20b");

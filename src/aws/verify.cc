@@ -22,6 +22,20 @@ constexpr std::size_t kMaxCachedKeys = 1024;
     throw Error(Code::denied, std::string(reason), std::move(message));
 }
 
+/// S3 and the other services word it differently; both sentences are AWS's.
+std::string skew_message(const Claim& claim, Instant then, Instant now) {
+    if (claim.scope.service == "s3")
+        return format(
+            "The difference between the request time and the current time is too large. "
+            "(request {}, server {}; correct the clock)",
+            claim.amz_date, format_amz_date(now));
+    const bool early = then > now;
+    return format("Signature {}: {} is now {} than {} ({} {} 15 min.)",
+                  early ? "not yet current" : "expired", claim.amz_date,
+                  early ? "later" : "earlier", format_amz_date(early ? now + kSkew : now - kSkew),
+                  format_amz_date(now), early ? '+' : '-');
+}
+
 void check_time(const Claim& claim, Instant now) {
     const auto then = parse_amz_date(claim.amz_date);
     if (!then)
@@ -43,11 +57,8 @@ void check_time(const Claim& claim, Instant now) {
                           claim.amz_date, *claim.expires, format_amz_date(now)));
         return;
     }
-    if (*then > now + kSkew || now > *then + kSkew)
-        refuse("RequestTimeTooSkewed",
-               format("The difference between the request time and the current time is too large. "
-                      "(request {}, server {}; correct the clock)",
-                      claim.amz_date, format_amz_date(now)));
+    if (*then <= now + kSkew && now <= *then + kSkew) return;
+    refuse("RequestTimeTooSkewed", skew_message(claim, *then, now));
 }
 
 bool names_header(std::string_view list, std::string_view name) {
@@ -187,7 +198,10 @@ Verified verify(const http::Request& request, std::string_view body_hash, const 
     const auto credentials = keys(claim->scope.access_key);
     if (!credentials)
         refuse("InvalidAccessKeyId",
-               format("The AWS Access Key Id you provided does not exist in our records: \"{}\"",
+               format("{} (access key \"{}\")",
+                      claim->scope.service == "s3"
+                          ? "The AWS Access Key Id you provided does not exist in our records."
+                          : "The security token included in the request is invalid.",
                       to_valid_utf8(claim->scope.access_key.substr(0, 64))));
     check_time(*claim, now);
     check_signed_headers(request, *claim);
