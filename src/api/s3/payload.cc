@@ -149,6 +149,9 @@ objects::Source Upload::source() {
 }
 
 void verify(std::string_view text, const objects::Expectation& expected) {
+    if (!expected.sha256_hex.empty() && sha256_hex(text) != to_lower(expected.sha256_hex))
+        throw_error(Code::invalid, "XAmzContentSHA256Mismatch",
+                    "The provided 'x-amz-content-sha256' header does not match what was computed.");
     auto wanted = expected.checksums;
     if (expected.trailing)
         for (auto& [name, value] : expected.trailing()) wanted[name] = value;

@@ -40,7 +40,8 @@ private:
     bool protected_ = false;
 };
 
-/// Check a body that was read whole. Throws BadDigest.
+/// Check a body that was read whole against signature and headers. Throws corrupt "BadDigest",
+/// invalid "XAmzContentSHA256Mismatch".
 void verify(std::string_view text, const objects::Expectation& expected);
 
 }  // namespace ty::api::s3
