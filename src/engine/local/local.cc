@@ -58,10 +58,14 @@ Allocation allocation_of(const Key& key, const Agent& agent) {
 
 std::vector<std::string> environment_for(const fs::path& folder) {
     std::vector<std::string> env;
-    const std::string own = std::string(kRunVariable) + "=";
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
-        if (!std::string_view(*entry).starts_with(own)) env.emplace_back(*entry);
-    env.push_back(own + folder.string());
+    const std::string run = std::string(kRunVariable) + "=";
+    const std::string lock = "TRAINYARD_LOCK_FD=";
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        if (!text.starts_with(run) && !text.starts_with(lock)) env.emplace_back(text);
+    }
+    env.push_back(run + folder.string());
+    env.push_back(lock + std::to_string(kLockNumber));
     return env;
 }
 
