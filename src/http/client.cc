@@ -66,6 +66,7 @@ struct Client::Impl {
             buffer = InputBuffer();
             socket = sys::Socket::connect_tcp(url.host, url.port, call.by, call.stop);
             reused = false;
+            call.body_cut = false;
         }
     }
 
@@ -97,6 +98,15 @@ private:
 
     std::string head_of(const Call& call) const {
         const ClientRequest& request = call.request;
+        const auto blank = [](char c) {
+            return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f;
+        };
+        if (std::ranges::any_of(request.target, blank) ||
+            std::ranges::any_of(request.method, blank)) {
+            throw_error(Code::invalid, "",
+                        "request \"{} {}\": a blank or control character; percent-encode it",
+                        request.method, request.target);
+        }
         std::string head = format("{} {}{} HTTP/1.1\r\n", request.method, url.path, request.target);
         if (!request.headers.contains("Host")) head += "Host: " + host_header + "\r\n";
         const bool has_body = request.body_source || !request.body.empty();
@@ -260,7 +270,6 @@ private:
     ClientResponse read_body(PlainStream& stream, sys::Socket& current, ResponseHead head,
                              const Call& call) {
         if (call.request.method == "HEAD") {
-            if (head.framing.kind == Framing::Kind::until_close) head.keep_alive = true;
             head.framing = Framing{};
         }
         ClientResponse response;

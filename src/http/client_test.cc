@@ -182,6 +182,32 @@ TEST_CASE("a connection the server closed meanwhile is replaced without the call
     for (int i = 0; i < 4; ++i) CHECK(client.send({}, soon()).body == "ok");
 }
 
+TEST_CASE("a large body is sent again from its start when the connection turned out to be stale") {
+    const std::string ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    std::string received;
+    const Scripted server({[&](sys::Socket& socket) {
+                               receive_head(socket);
+                               socket.write(as_bytes(ok), soon());
+                               receive_head(socket);
+                           },
+                           [&](sys::Socket& socket) {
+                               receive_head(socket);
+                               std::vector<std::byte> buffer(100000);
+                               while (received.size() < 5000000) {
+                                   const std::size_t got = socket.read(buffer, soon());
+                                   if (got == 0) return;
+                                   received.append(reinterpret_cast<const char*>(buffer.data()),
+                                                   got);
+                               }
+                               socket.write(as_bytes(ok), soon());
+                           }});
+    Client client(url_of(server.port()));
+    client.send({}, soon());
+    const std::string body(5000000, 'b');
+    CHECK(client.send({.method = "PUT", .body = body}, soon()).body == "ok");
+    CHECK(received == body);
+}
+
 TEST_CASE("a request that may have been carried out is not repeated") {
     const std::string ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     const Scripted server({[&](sys::Socket& socket) {
@@ -237,12 +263,16 @@ TEST_CASE("broken, silent and absent servers each have their code") {
     const Error away = failure_of([&] { Client(url_of(free_port)).send({}, soon()); });
     CHECK(away.code() == Code::unavailable);
     CHECK(std::string(away.what()).find(std::to_string(free_port)) != std::string::npos);
-    CHECK(failure_of([] { const Client secure(parse_url("https://h")); }).code() == Code::unsupported);
+    CHECK(failure_of([] { const Client secure(parse_url("https://h")); }).code() ==
+          Code::unsupported);
 }
 
 TEST_CASE("header values with line breaks never leave the client") {
     const auto server = echo_server();
     Client client(url_of(server->port()));
+    CHECK(failure_of([&] { client.send({.target = "/a b"}, soon()); }).code() == Code::invalid);
+    CHECK(failure_of([&] { client.send({.target = "/a\r\nX: y"}, soon()); }).code() ==
+          Code::invalid);
     ClientRequest request;
     request.headers.add("X", "a\r\nY: b");
     CHECK(failure_of([&] { client.send(request, soon()); }).code() == Code::invalid);

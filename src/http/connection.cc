@@ -38,16 +38,6 @@ Response failure(int status, std::string_view text) {
 Connection::Connection(ConnectionContext context, sys::Socket socket, bool overload)
     : context_(context), overload_(overload), peer_(socket.peer()), socket_(std::move(socket)) {}
 
-void Connection::request_stop() {
-    stop_.request_stop();
-    socket_.shutdown_read();
-}
-
-void Connection::abort() {
-    stop_.request_stop();
-    socket_.shutdown_both();
-}
-
 void Connection::close() {
     socket_.shutdown_both();  // seen by the client even while the hang-up poll holds the socket
     socket_.close();
@@ -218,7 +208,7 @@ bool Connection::write_response(Stream& stream, Response& response, const Reques
             out_ += response.body;
             stream.write(as_bytes(out_), {}, Deadline::in(stall));
         } else {
-            stream.write(as_bytes(out_), as_bytes(response.body), Deadline::in(stall));
+            write_in_pieces(stream, as_bytes(out_), as_bytes(response.body), stall);
         }
         return true;
     }

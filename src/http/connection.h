@@ -33,10 +33,12 @@ public:
     void run() noexcept;
     void close();
 
-    /// From another thread, not later than close(): end idle waits and tell the running handler.
-    void request_stop();
-    /// As request_stop(), and cut off a response on its way.
-    void abort();
+    /// Its request tells the running handler; end_input() wakes idle waits. From any thread.
+    std::stop_source stop_source() const { return stop_; }
+    /// From another thread, not later than close(): nothing more is read.
+    void end_input() { socket_.shutdown_read(); }
+    /// As end_input(), and cut off a response on its way.
+    void abort() { socket_.shutdown_both(); }
 
 private:
     void serve(Stream& stream, InputBuffer& buffer, bool tls);

@@ -103,7 +103,7 @@ void StreamWriter::write(std::span<const std::byte> data) {
         case Outgoing::Kind::until_close:
             break;
     }
-    stream_.write(data, {}, Deadline::in(stall_));
+    write_in_pieces(stream_, {}, data, stall_);
 }
 
 void StreamWriter::write_chunk(std::span<const std::byte> data) {
@@ -116,7 +116,7 @@ void StreamWriter::write_chunk(std::span<const std::byte> data) {
         return;
     }
     // The CRLF is not saved for the next chunk: some clients hand a chunk over only after it.
-    stream_.write(as_bytes(scratch_), data, Deadline::in(stall_));
+    write_in_pieces(stream_, as_bytes(scratch_), data, stall_);
     stream_.write(as_bytes("\r\n"), {}, Deadline::in(stall_));
 }
 

@@ -9,6 +9,7 @@
 #include "http/response.h"
 
 #include <set>
+#include <vector>
 
 namespace ty::http {
 
@@ -32,8 +33,10 @@ struct Server::Impl {
 
     ~Impl() {
         acceptor.stop_and_join();
+        // Callbacks of the stop run on this thread: outside the lock.
+        for (std::stop_source& stop : stop_sources()) stop.request_stop();
         open.with([](std::set<Connection*>& all) {
-            for (Connection* connection : all) connection->request_stop();
+            for (Connection* connection : all) connection->end_input();
         });
         open.wait(
             Deadline::in(kGrace), {}, [](const std::set<Connection*>& all) { return all.empty(); },
@@ -41,6 +44,14 @@ struct Server::Impl {
                 for (Connection* connection : all) connection->abort();
             });
         threads.stop_and_join();
+    }
+
+    std::vector<std::stop_source> stop_sources() {
+        return open.with([](const std::set<Connection*>& all) {
+            std::vector<std::stop_source> sources;
+            for (const Connection* connection : all) sources.push_back(connection->stop_source());
+            return sources;
+        });
     }
 
     void accept_all(const std::stop_token& stop) {
@@ -70,7 +81,7 @@ struct Server::Impl {
         }
     }
 
-    /// Out of the register first: request_stop() must not meet a closed descriptor.
+    /// Out of the register first: end_input() must not meet a closed descriptor.
     void finish(Connection& connection) {
         open.with([&](std::set<Connection*>& all) { all.erase(&connection); });
         connection.close();

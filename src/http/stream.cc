@@ -7,6 +7,23 @@
 
 namespace ty::http {
 
+namespace {
+
+/// What is sent under one deadline.
+constexpr std::size_t kPiece = 1u << 20;
+
+}  // namespace
+
+void write_in_pieces(Stream& stream, std::span<const std::byte> head,
+                     std::span<const std::byte> body, milliseconds stall) {
+    do {
+        const auto piece = body.first(std::min(body.size(), kPiece));
+        stream.write(head, piece, Deadline::in(stall));
+        head = {};
+        body = body.subspan(piece.size());
+    } while (!body.empty());
+}
+
 std::size_t PlainStream::read(std::span<std::byte> into, Deadline by) {
     return socket_.read(into, by, stop_);
 }
@@ -20,9 +37,8 @@ void PlainStream::send_file(std::span<const std::byte> head, int file, std::uint
                             std::uint64_t length, milliseconds stall) {
     if (length == 0) return socket_.write(head, Deadline::in(stall), stop_);
     socket_.write_more(head, Deadline::in(stall), stop_);
-    constexpr std::uint64_t kPiece = 8u << 20;  // one deadline each: slow is fine, stalled is not
     while (length > 0) {
-        const std::uint64_t piece = std::min(length, kPiece);
+        const std::uint64_t piece = std::min<std::uint64_t>(length, kPiece);
         socket_.send_file(file, offset, piece, Deadline::in(stall), stop_);
         offset += piece;
         length -= piece;

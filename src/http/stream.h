@@ -29,6 +29,11 @@ public:
     virtual void finish() = 0;
 };
 
+/// `head`, then `body` of any size; `stall` bounds the wait for each piece, not for the whole: a
+/// slow reader is served, a stalled one is not.
+void write_in_pieces(Stream& stream, std::span<const std::byte> head,
+                     std::span<const std::byte> body, milliseconds stall);
+
 class PlainStream final : public Stream {
 public:
     explicit PlainStream(sys::Socket& socket, std::stop_token stop = {})

@@ -75,8 +75,9 @@ private:
     fs::path path_;
 };
 
-/// Advisory whole-file lock (flock). Held as long as the object lives, and by nobody else; the
-/// kernel drops it with the process, so "is the lock held" answers "is its owner alive".
+/// Advisory whole-file lock (of the open file description). Held as long as the object lives, and
+/// by nobody else; the kernel drops it with the process, so "is the lock held" answers "is its
+/// owner alive".
 class FileLock {
 public:
     /// nullopt-like: is_held() is false when somebody else holds it.
