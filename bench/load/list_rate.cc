@@ -36,10 +36,12 @@ int main(int argc, char** argv) {
             http::ClientRequest request{.method = "POST", .target = "/", .body = body};
             request.headers.add("X-Amz-Target", "SageMaker.ListTrainingJobs");
             request.headers.add("Content-Type", "application/x-amz-json-1.1");
-            aws::sign(request, url.host + ":" + std::to_string(url.port), keys, "us-east-1", "sagemaker", clock.now(), sha256_hex(body));
+            aws::sign(request, url.host + ":" + std::to_string(url.port), keys, "us-east-1",
+                      "sagemaker", clock.now(), sha256_hex(body));
             const auto start = clock.monotonic();
             const auto response = client.send(request, Deadline::in(seconds(30)));
-            latencies.push_back(std::chrono::duration<double, std::milli>(clock.monotonic() - start).count());
+            latencies.push_back(
+                std::chrono::duration<double, std::milli>(clock.monotonic() - start).count());
             const Json answer = parse_json(response.body);
             if (response.status != 200 || answer.at("TrainingJobSummaries").empty())
                 return std::fprintf(stderr, "%s\n", response.body.c_str()), 1;
@@ -48,6 +50,9 @@ int main(int argc, char** argv) {
         }
     }
     std::ranges::sort(latencies);
-    const auto at = [&](double share) { return latencies[std::size_t(share * double(latencies.size() - 1))]; };
-    std::printf("{\"pages\":%zu,\"p50_ms\":%.2f,\"p99_ms\":%.2f,\"max_ms\":%.2f}\n", latencies.size(), at(0.5), at(0.99), at(1.0));
+    const auto at = [&](double share) {
+        return latencies[std::size_t(share * double(latencies.size() - 1))];
+    };
+    std::printf("{\"pages\":%zu,\"p50_ms\":%.2f,\"p99_ms\":%.2f,\"max_ms\":%.2f}\n",
+                latencies.size(), at(0.5), at(0.99), at(1.0));
 }

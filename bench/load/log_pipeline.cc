@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // deps: ty_base ty_sys ty_http ty_aws
-// Log lines all the way: a program writes N lines as fast as it can, a client reads them back through
-// GetLogEvents. Then a slow program stamps its lines with the clock, and the client measures their age.
-// Usage: bench_log_pipeline ENDPOINT ACCESS_KEY SECRET_KEY LINES. Prints one line of JSON.
+// Log lines all the way: a program writes N lines as fast as it can, a client reads them back
+// through GetLogEvents. Then a slow program stamps its lines with the clock, and the client
+// measures their age. Usage: bench_log_pipeline ENDPOINT ACCESS_KEY SECRET_KEY LINES. Prints one
+// line of JSON.
 #include "aws/aws.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -23,13 +24,15 @@ using namespace ty;
 
 class Api {
 public:
-    Api(http::Url url, aws::Credentials keys) : url_(std::move(url)), keys_(std::move(keys)), client_(url_) {}
+    Api(http::Url url, aws::Credentials keys)
+        : url_(std::move(url)), keys_(std::move(keys)), client_(url_) {}
     std::string call(const std::string& target, const std::string& service, const Json& input) {
         const std::string body = dump_json(input);
         http::ClientRequest request{.method = "POST", .target = "/", .body = body};
         request.headers.add("X-Amz-Target", target);
         request.headers.add("Content-Type", "application/x-amz-json-1.1");
-        aws::sign(request, url_.host + ":" + std::to_string(url_.port), keys_, "us-east-1", service, clock_.now(), sha256_hex(body));
+        aws::sign(request, url_.host + ":" + std::to_string(url_.port), keys_, "us-east-1", service,
+                  clock_.now(), sha256_hex(body));
         auto response = client_.send(request, Deadline::in(seconds(60)));
         if (response.status == 200) return std::move(response.body);
         if (response.body.find("ResourceNotFoundException") != std::string::npos) return {};
@@ -38,18 +41,22 @@ public:
     void start(const std::string& name, const std::string& program) {
         call("SageMaker.CreateTrainingJob", "sagemaker",
              {{"TrainingJobName", name},
-              {"AlgorithmSpecification", {{"TrainingImage", "trainyard/host"}, {"TrainingInputMode", "File"},
-                                          {"ContainerEntrypoint", {"/bin/sh", "-c", program}}}},
+              {"AlgorithmSpecification",
+               {{"TrainingImage", "trainyard/host"},
+                {"TrainingInputMode", "File"},
+                {"ContainerEntrypoint", {"/bin/sh", "-c", program}}}},
               {"RoleArn", "arn:aws:iam::000000000000:role/TrainyardExecutionRole"},
               {"OutputDataConfig", {{"S3OutputPath", "s3://bench/out"}}},
-              {"ResourceConfig", {{"InstanceType", "ml.m5.large"}, {"InstanceCount", 1}, {"VolumeSizeInGB", 10}}},
+              {"ResourceConfig",
+               {{"InstanceType", "ml.m5.large"}, {"InstanceCount", 1}, {"VolumeSizeInGB", 10}}},
               {"StoppingCondition", {{"MaxRuntimeInSeconds", 600}}}});
     }
     std::string stream_of(const std::string& name) {
         const Deadline by = Deadline::in(seconds(30));
         while (!by.passed()) {
             const std::string answer = call("Logs_20140328.DescribeLogStreams", "logs",
-                                            {{"logGroupName", "/aws/sagemaker/TrainingJobs"}, {"logStreamNamePrefix", name + "/"}});
+                                            {{"logGroupName", "/aws/sagemaker/TrainingJobs"},
+                                             {"logStreamNamePrefix", name + "/"}});
             if (!answer.empty()) {
                 const Json streams = parse_json(answer).at("logStreams");
                 if (!streams.empty()) return streams.at(0).at("logStreamName").get<std::string>();
@@ -59,7 +66,10 @@ public:
         throw_error(Code::timed_out, "", "job {} made no log stream", name);
     }
     std::string events(const std::string& stream, const std::string& token) {
-        Json input = {{"logGroupName", "/aws/sagemaker/TrainingJobs"}, {"logStreamName", stream}, {"startFromHead", true}, {"limit", 10000}};
+        Json input = {{"logGroupName", "/aws/sagemaker/TrainingJobs"},
+                      {"logStreamName", stream},
+                      {"startFromHead", true},
+                      {"limit", 10000}};
         if (!token.empty()) input["nextToken"] = token;
         return call("Logs_20140328.GetLogEvents", "logs", input);
     }
@@ -74,7 +84,9 @@ private:
 /// Counting without a JSON document: the reader must not be what is measured.
 std::size_t count(std::string_view text, std::string_view what) {
     std::size_t n = 0;
-    for (auto at = text.find(what); at != std::string_view::npos; at = text.find(what, at + what.size())) ++n;
+    for (auto at = text.find(what); at != std::string_view::npos;
+         at = text.find(what, at + what.size()))
+        ++n;
     return n;
 }
 
@@ -86,7 +98,10 @@ std::string token_of(std::string_view answer) {
 
 double throughput(Api& api, const std::string& name, long long lines) {
     SystemClock clock;
-    api.start(name, format("exec seq -f 'epoch 1 step %.0f Train Loss: 0.4321, Accuracy: 0.8765 images/s' {}", lines));
+    api.start(
+        name,
+        format("exec seq -f 'epoch 1 step %.0f Train Loss: 0.4321, Accuracy: 0.8765 images/s' {}",
+               lines));
     const std::string stream = api.stream_of(name);
     const auto begin = clock.monotonic();
     std::string token;
@@ -107,8 +122,11 @@ double p99_latency(Api& api, const std::string& name) {
     while (ages.size() < 400) {
         const std::string answer = api.events(stream, token);
         const double now = double(to_epoch_millis(clock.now()));
-        for (auto at = answer.find("stamp:"); at != std::string::npos; at = answer.find("stamp:", at + 1))
-            ages.push_back(now - double(parse_int(std::string_view(answer).substr(at + 6, 19)).value_or(0)) / 1e6);
+        for (auto at = answer.find("stamp:"); at != std::string::npos;
+             at = answer.find("stamp:", at + 1))
+            ages.push_back(
+                now -
+                double(parse_int(std::string_view(answer).substr(at + 6, 19)).value_or(0)) / 1e6);
         token = token_of(answer);
         sys::pause(Deadline::in(milliseconds(5)), {});
     }

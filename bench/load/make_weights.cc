@@ -17,8 +17,10 @@ int main(int argc, char** argv) {
     std::vector<float> block(1 << 22);
     for (float& value : block) value = weights(random);
     const auto file = ty::sys::open_write(argv[1], O_TRUNC);
-    for (long long left = std::atoll(argv[2]); left > 0; left -= (long long)(block.size() * sizeof(float))) {
-        block[std::size_t(left) % block.size()] += 1.0F;  // blocks are not identical; 16 MiB is far beyond any window
+    for (long long left = std::atoll(argv[2]); left > 0;
+         left -= (long long)(block.size() * sizeof(float))) {
+        block[std::size_t(left) % block.size()] +=
+            1.0F;  // blocks are not identical; 16 MiB is far beyond any window
         ty::sys::write_all(file.get(), std::as_bytes(std::span(block)));
     }
 }

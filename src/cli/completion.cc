@@ -25,6 +25,11 @@ bool takes_job(const Verb& verb) {
 
 constexpr std::string_view kListJobs = "trainyard jobs --names 2>/dev/null";
 
+std::string fill(std::string_view script, const std::string& names, const std::string& cases) {
+    const std::string with_names = replace_all(script, "@names@", names);
+    return replace_all(replace_all(with_names, "@cases@", cases), "@jobs@", kListJobs);
+}
+
 std::string bash_script(const std::vector<Verb>& verbs) {
     std::string names, cases;
     for (const Verb& verb : verbs) {
@@ -32,23 +37,23 @@ std::string bash_script(const std::vector<Verb>& verbs) {
         cases += format("        {}) flags=\"{}\"; jobs={} ;;\n", verb.name, flags_of(verb),
                         takes_job(verb) ? "1" : "");
     }
-    return format(R"(_trainyard() {{
-    local current="${{COMP_WORDS[COMP_CWORD]}}" flags="" jobs=""
+    return fill(R"sh(_trainyard() {
+    local current="${COMP_WORDS[COMP_CWORD]}" flags="" jobs=""
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "{}" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "@names@" -- "$current")
         return
     fi
-    case "${{COMP_WORDS[1]}}" in
-{}    esac
+    case "${COMP_WORDS[1]}" in
+@cases@    esac
     if [[ "$current" == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$current")
     elif [ -n "$jobs" ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$({})" --"$current") fi
-}
+        mapfile -t COMPREPLY < <(compgen -W "$(@jobs@)" -- "$current")
+    fi
 }
 complete -o default -F _trainyard trainyard
-)",
-                  names, cases, kListJobs);
+)sh",
+                names, cases);
 }
 
 std::string zsh_script(const std::vector<Verb>& verbs) {
@@ -58,29 +63,28 @@ std::string zsh_script(const std::vector<Verb>& verbs) {
         cases += format("        {}) flags=({}); jobs={} ;;\n", verb.name, flags_of(verb),
                         takes_job(verb) ? "1" : "''");
     }
-    return format(R"(#compdef trainyard
-_trainyard() {{
+    return fill(R"sh(#compdef trainyard
+_trainyard() {
     local -a verbs flags names
     local jobs=''
     verbs=(
-{}    )
+@names@    )
     if (( CURRENT == 2 )); then
         _describe 'command' verbs
         return
     fi
     case "$words[2]" in
-{}    esac
+@cases@    esac
     if [[ "$PREFIX" == -* ]]; then
         compadd -- $flags
     elif [[ -n "$jobs" ]]; then
-        names=(${{(f)"$({})"}})
+        names=(${(f)"$(@jobs@)"})
         compadd -- $names
     fi
 }
-}
 compdef _trainyard trainyard
-)",
-                  names, cases, kListJobs);
+)sh",
+                names, cases);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/render.h"
 
+#include "base/format.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "sys/sys.h"

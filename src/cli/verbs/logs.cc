@@ -22,7 +22,7 @@ public:
     LogPrinter(const Invocation& invocation, std::string job)
         : invocation_(invocation),
           job_(std::move(job)),
-          api_(std::make_unique<ApiClient>(connect(invocation))) {}
+          api_(std::make_unique<ApiClient>(require_daemon(home_of(invocation)))) {}
 
     /// All lines there are now. Remembers where it stopped.
     void print_new() {
@@ -44,7 +44,7 @@ public:
     }
 
     /// The daemon went away: take up a connection again, also when it came back on another port.
-    void reconnect() { api_ = std::make_unique<ApiClient>(connect(invocation_)); }
+    void reconnect() { api_ = std::make_unique<ApiClient>(require_daemon(home_of(invocation_))); }
 
 private:
     void print_stream(const std::string& name, bool prefixed) {
