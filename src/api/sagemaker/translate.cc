@@ -206,8 +206,14 @@ jobs::JobSpec job_spec_of(const shapes::CreateTrainingJobRequest& request, const
         seconds(request.stopping_condition->max_runtime_in_seconds.value_or(kDefaultRuntime));
     node.limits.stop_grace = settings.stop_grace;
     node.sdk_files = settings.job_files;
+    node.limits.stop_grace = settings.stop_grace;
+    node.sdk_files = settings.job_files;
     findings.collect("algorithmSpecification.trainingImage", [&] {
         node.environment = services.images.resolve(*algorithm.training_image);
+        // Before the image's own variables, which may replace them.
+        node.environment.variables.insert(node.environment.variables.begin(),
+                                          settings.job_variables.begin(),
+                                          settings.job_variables.end());
     });
     for (const auto& definition : metrics_of(request))
         findings.collect("algorithmSpecification.metricDefinitions",
