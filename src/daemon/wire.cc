@@ -92,9 +92,12 @@ struct Daemon::Parts {
     }
 
     jobs::Placing placing() const {
-        return {.control_plane = endpoint, .credentials = [root = keys](const AttemptId& attempt) {
-                    return derive_credentials(root, attempt);
-                }};
+        return {.control_plane = endpoint,
+                .credentials =
+                    [root = keys](const AttemptId& attempt) {
+                        return derive_credentials(root, attempt);
+                    },
+                .max_running = int(config.max_running_jobs)};
     }
 
     api::Settings api_settings() const {
