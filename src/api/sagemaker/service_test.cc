@@ -40,8 +40,9 @@ struct World {
     explicit World(api::Settings settings = {})
         : services{jobs, objects, logs, metrics, tap, images, clock, ids, std::move(settings)} {
         jobs.on_change([this](const jobs::Job& job) {
-            states_.with(
-                [&](std::map<std::string, jobs::Status>& s) { s[job.spec.name] = job.status; });
+            states_.with([&](std::map<std::string, jobs::Secondary>& s) {
+                s[job.spec.name] = job.secondary();
+            });
             states_.notify();
         });
         services.settings.endpoint = "http://127.0.0.1:4545";
@@ -83,26 +84,22 @@ struct World {
         return call(operation, dump_json(body), invocation);
     }
 
-    /// Plays the agent of the n-th launch: all phases, then the outcome.
-    void run_agent(std::size_t n, plan::Outcome outcome) {
+    /// The agent of the n-th launch reports these; numbered from `seq` on.
+    void report(std::size_t n, std::uint64_t seq, std::vector<plan::Payload> payloads) {
         REQUIRE(engine.wait_launched(n + 1, Deadline::in(10s)));
         const auto agent = jobs.authenticate(engine.launched()[n].agents.at(0).token);
         REQUIRE(agent.has_value());
         plan::SyncRequest request;
         request.host = agent->host;
-        std::uint64_t seq = 0;
-        for (const auto phase :
-             {plan::Phase::downloading, plan::Phase::training, plan::Phase::uploading})
-            request.events.push_back(
-                {++seq, clock.now(), agent->host, plan::PhaseChanged{phase, ""}});
-        request.events.push_back({++seq, clock.now(), agent->host, plan::Finished{outcome, true}});
+        for (plan::Payload& payload : payloads)
+            request.events.push_back({seq++, clock.now(), agent->host, std::move(payload)});
         jobs.sync(*agent, request, {});
     }
-    bool wait_for(const std::string& name, jobs::Status status) {
-        return states_.wait(
-            Deadline::in(10s), {},
-            [&](const auto& s) { return s.contains(name) && s.at(name) == status; },
-            [&](const auto& s) { return s.contains(name) && s.at(name) == status; });
+    bool wait_for(const std::string& name, jobs::Secondary secondary) {
+        const auto reached = [&](const auto& s) {
+            return s.contains(name) && s.at(name) == secondary;
+        };
+        return states_.wait(Deadline::in(10s), {}, reached, reached);
     }
 
     sys::TempDir dir{"sagemaker-test"};
@@ -115,7 +112,7 @@ struct World {
     telemetry::MetricTap tap{logs, db};
     images::Catalogue images{{shell_image()}, {}};
     engine::FakeEngine engine;
-    Sync<std::map<std::string, jobs::Status>> states_;
+    Sync<std::map<std::string, jobs::Secondary>> states_;
     jobs::JobService jobs{
         db, engine, clock, ids, {"http://127.0.0.1:4545", [](const AttemptId& attempt) {
                                      return plan::Credentials{"AK" + attempt.str(), "secret", ""};
@@ -201,8 +198,12 @@ TEST_CASE("a finished job reports times, metrics and its artefact") {
     REQUIRE(world.call("CreateTrainingJob", request_of("job")).status == 200);
     world.metrics.put({std::string(telemetry::kTrainingJobs), "loss", {{"TrainingJobName", "job"}}},
                       std::vector<telemetry::MetricPoint>{{world.clock.now(), 0.9123}});
-    world.run_agent(0, {plan::Outcome::Kind::completed, "", 0});
-    REQUIRE(world.wait_for("job", jobs::Status::completed));
+    world.report(0, 1,
+                 {plan::PhaseChanged{plan::Phase::downloading, ""},
+                  plan::PhaseChanged{plan::Phase::training, ""},
+                  plan::PhaseChanged{plan::Phase::uploading, ""},
+                  plan::Finished{{plan::Outcome::Kind::completed, "", 0}, true}});
+    REQUIRE(world.wait_for("job", jobs::Secondary::completed));
     const Json job = world.call("DescribeTrainingJob", named("job")).body;
     CHECK(job["ModelArtifacts"]["S3ModelArtifacts"] == "s3://data/out/job/output/model.tar.gz");
     CHECK(job["TrainingTimeInSeconds"] == 1);
@@ -327,7 +328,8 @@ TEST_CASE("operations not served are told from operations that do not exist") {
 TEST_CASE("stopping is asynchronous and may be asked twice") {
     World world;
     REQUIRE(world.call("CreateTrainingJob", request_of("job")).status == 200);
-    REQUIRE(world.engine.wait_launched(1, Deadline::in(10s)));
+    world.report(0, 1, {plan::PhaseChanged{plan::Phase::training, ""}});
+    REQUIRE(world.wait_for("job", jobs::Secondary::training));
     CHECK(world.call("StopTrainingJob", named("job")).status == 200);
     CHECK(world.call("StopTrainingJob", named("job")).status == 200);
     CHECK(world.call("DescribeTrainingJob", named("job")).body["TrainingJobStatus"] == "Stopping");
