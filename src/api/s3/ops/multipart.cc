@@ -19,10 +19,11 @@ constexpr std::size_t kMostListed = 1000;
 objects::UploadInfo existing(const S3Call& call) {
     const std::string& id = call.query.get("uploadId");
     auto info = call.store().find_upload(id);
-    if (!info && !call.store().find_bucket(call.bucket))
+    const bool fits = info && info->bucket == call.bucket && info->key == call.key;
+    if (!fits && !call.store().find_bucket(call.bucket))
         throw_error(Code::not_found, "NoSuchBucket", "The specified bucket does not exist: \"{}\"",
                     call.bucket);
-    if (!info || info->bucket != call.bucket || info->key != call.key)
+    if (!fits)
         throw_error(Code::not_found, "NoSuchUpload",
                     "The specified upload does not exist. The upload ID may be invalid, or the "
                     "upload may have been aborted or completed: \"{}\"",
