@@ -32,9 +32,10 @@ int probe() {
 int dispatch(const std::vector<std::string_view>& words) {
     if (words.size() == 2 && words[0] == "run")
         return ty::agent::run_agent(ty::sys::fs::path(words[1]));
-    if (words.size() == 1 && words[0] == "box") return ty::agent::box_main();
-    if (words.size() == 2 && words[0] == "box" && words[1] == "--probe")
-        return ty::agent::box_probe_main();
+    if (words.size() == 1 && words[0] == "box") ty::agent::leave(ty::agent::box_main());
+    if (words.size() == 2 && words[0] == "box" && words[1] == "--probe") {
+        ty::agent::leave(ty::agent::box_probe_main());
+    }
     if (words.size() == 1 && words[0] == "probe") return probe();
     if (words.size() == 1 && words[0] == "version") {
         ty::sys::write_all(

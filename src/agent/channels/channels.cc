@@ -18,17 +18,21 @@ void check_kind(const plan::Channel& channel) {
         case plan::InputMode::fast_file:
             break;
         case plan::InputMode::pipe:
-            unsupported("input mode Pipe"); break;
+            unsupported("input mode Pipe");
+            break;
     }
     switch (channel.data_type) {
         case plan::DataType::s3_prefix:
             break;
         case plan::DataType::manifest_file:
-            unsupported("data type ManifestFile"); break;
+            unsupported("data type ManifestFile");
+            break;
         case plan::DataType::augmented_manifest_file:
-            unsupported("data type AugmentedManifestFile"); break;
+            unsupported("data type AugmentedManifestFile");
+            break;
         case plan::DataType::file_system:
-            unsupported("a file system data source"); break;
+            unsupported("a file system data source");
+            break;
     }
     if (channel.name.empty() || channel.name.starts_with('.') ||
         channel.name.find('/') != std::string::npos) {

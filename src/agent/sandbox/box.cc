@@ -24,6 +24,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -247,7 +248,7 @@ int reported(Fn&& fn) {
 }
 
 [[noreturn]] void init_main(const BoxPlan& plan, Privilege privilege) {
-    ::_exit(reported([&] {
+    leave(reported([&] {
         die_with_parent();
         if (::sethostname(plan.host.data(), plan.host.size()) != 0)
             throw_errno("set the host name {}", plan.host);
@@ -301,6 +302,11 @@ int box_main() {
     });
 }
 
+void leave(int status) {
+    ::syscall(SYS_exit_group, status);
+    ::_exit(status);
+}
+
 int box_probe_main() {
     try {
         die_with_parent();
@@ -317,7 +323,7 @@ int box_probe_main() {
                 drop_rights();
             });
             if (!built.ok()) sys::write_all(2, built.error().what());
-            ::_exit(built.ok() ? 0 : 1);
+            leave(built.ok() ? 0 : 1);
         }
         int status = 0;
         while (::waitpid(init, &status, 0) < 0 && errno == EINTR) {

@@ -149,7 +149,6 @@ void download_all(const MakeClient& make_client, const std::vector<Download>& do
         for (const Download& download : downloads) {
             state.left.push_back(download.size);
             state.progress.all_bytes += download.size;
-            if (download.size == 0) ++state.progress.objects;
         }
         state.running = std::min(kWorkers, pieces.size());
     });

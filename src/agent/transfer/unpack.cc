@@ -14,8 +14,8 @@
 #include <memory>
 
 #include <fcntl.h>
-#include <locale.h>
 #include <linux/openat2.h>
+#include <locale.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>

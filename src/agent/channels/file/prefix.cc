@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
+#include <algorithm>
 #include <climits>
 #include <unordered_map>
 
@@ -14,9 +15,12 @@ namespace {
 constexpr std::size_t kMaxPath = 3500;  // leaves room for the folder in front of it
 
 [[noreturn]] void refuse(const std::string& key, std::string_view why) {
+    std::string shown = to_valid_utf8(key.substr(0, 200));
+    std::ranges::replace_if(
+        shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, '?');
     throw_error(Code::invalid, "BadKey",
-                "object \"{}\" cannot become a file: {}; rename it or narrow the S3Uri",
-                to_valid_utf8(key.substr(0, 200)), why);
+                "object \"{}\" cannot become a file: {}; rename it or narrow the S3Uri", shown,
+                why);
 }
 
 /// Relative name of a key without empty and "." parts; empty for the prefix's own marker.

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent for real: boxes with live programs, and whole jobs against a daemon in memory. The test
+// program is its own `trainyard-agent box`.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "agent/agent.h"
+#include "agent/runner.h"
+#include "agent/sandbox/box.h"
+#include "agent/testing/fake_daemon.h"
+#include "agent/transfer/unpack.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "base/text.h"
+#include "sys/sys.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <csignal>
+#include <cstdlib>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace ty;
+using namespace ty::agent;
+using namespace std::chrono_literals;
+namespace fs = sys::fs;
+
+namespace {
+
+/// One job from start to end; the agent runs on its own thread, as its process would.
+class JobRun {
+public:
+    JobRun() : folder_(dir_.path() / "runs/j-test.1/algo-1") {}
+
+    FakeDaemon daemon;
+
+    void start() {
+        daemon.prepare(folder_);
+        tasks_.start("agent", [this](const std::stop_token&) { run_agent(folder_); });
+    }
+    plan::Finished wait() {
+        tasks_.stop_and_join();
+        const auto end = daemon.finished();
+        REQUIRE(end.has_value());
+        CHECK(daemon.complaints().empty());
+        CHECK(fs::exists(folder_ / "agent.done"));
+        return *end;
+    }
+    plan::Finished run() {
+        start();
+        return wait();
+    }
+    /// A program given as shell text, without the toolkit.
+    void shell(const std::string& text) { daemon.plan.entrypoint = {"/bin/sh", "-c", text}; }
+    /// Script mode with these source files.
+    void source(const std::vector<std::pair<std::string, std::string>>& files,
+                const std::string& program) {
+        const fs::path code = dir_.path() / "source";
+        for (const auto& [name, content] : files) {
+            fs::create_directories((code / name).parent_path());
+            sys::write_file(code / name, content);
+        }
+        const std::string archive = (dir_.path() / "source.tar.gz").string();
+        const sys::Output tar = sys::run(
+            {.argv = {"tar", "-czf", archive, "-C", code.string(), "."}}, Deadline::in(20s));
+        REQUIRE(tar.exit.ok());
+        daemon.put_object("src/source.tar.gz", sys::read_file(archive));
+        daemon.plan.environment.toolkit = true;
+        daemon.plan.hyperparameters.emplace_back("sagemaker_program", "\"" + program + "\"");
+        daemon.plan.hyperparameters.emplace_back("sagemaker_submit_directory",
+                                                 "\"s3://src/source.tar.gz\"");
+    }
+    fs::path folder() const { return folder_; }
+    const sys::TempDir& dir() const { return dir_; }
+    /// Members of an uploaded archive: name to content.
+    std::string member(const std::string& object, const std::string& name) {
+        const auto content = daemon.object(object);
+        REQUIRE_MESSAGE(content.has_value(), object);
+        const fs::path out = dir_.path() / "unpacked" / object;
+        fs::create_directories(out);
+        unpack(as_bytes(*content), object, out);
+        return fs::exists(out / name) ? sys::read_file(out / name) : "(missing)";
+    }
+
+private:
+    sys::TempDir dir_;
+    fs::path folder_;
+    TaskGroup tasks_;
+};
+
+using Kind = plan::Outcome::Kind;
+
+bool has_namespaces() {
+    const ProbeResult probe = Probe().finish();
+    if (probe.rung != Rung::namespaces) MESSAGE("skipped: no namespaces here: " << probe.why);
+    return probe.rung == Rung::namespaces;
+}
+
+/// Processes whose command line contains the text.
+int count_processes(const std::string& text) {
+    int count = 0;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+        const auto cmdline = capture([&] { return sys::read_file(entry.path() / "cmdline"); });
+        if (cmdline.ok() && ty::Result<std::string>(cmdline).value().find(text) != std::string::npos)
+            ++count;
+    }
+    return count;
+}
+
+}  // namespace
+
+TEST_CASE("a job runs, its lines arrive in order and its results are archives") {
+    JobRun job;
+    job.daemon.plan.hyperparameters = {{"b", "1"}, {"a", "2"}};
+    job.daemon.put_object("data/train/x.csv", "1,2\n");
+    job.daemon.put_object("data/train/sub/y.csv", "3\n");
+    job.daemon.plan.channels = {{.name = "train", .uri = "s3://data/train"}};
+    job.shell(
+        "cd /opt/ml; cat input/config/hyperparameters.json; echo; cat input/data/train/x.csv "
+        "input/data/train/sub/y.csv; "
+        "echo err >&2; mkdir model/code; echo w > model/weights; echo i > model/code/inference.py; "
+        "echo o > output/data/log");
+    const plan::Finished end = job.run();
+    CHECK(end.outcome.kind == Kind::completed);
+    CHECK(end.outcome.exit_code == 0);
+    CHECK(end.model_uploaded);
+    std::vector<std::string> own;
+    for (const std::string& line : job.daemon.lines()) {
+        if (!line.starts_with("trainyard: ")) own.push_back(line);
+    }
+    CHECK(own == std::vector<std::string>{R"({"b":"1","a":"2"})", "1,2", "3", "err"});
+    CHECK(job.member("out/jobs/Test-Job/output/model.tar.gz", "code/inference.py") == "i\n");
+    CHECK(job.member("out/jobs/Test-Job/output/output.tar.gz", "log") == "o\n");
+    std::vector<plan::Phase> phases;
+    for (const plan::Event& event : job.daemon.events()) {
+        if (const auto* phase = std::get_if<plan::PhaseChanged>(&event.payload))
+            phases.push_back(phase->phase);
+    }
+    CHECK(phases ==
+          std::vector{plan::Phase::downloading, plan::Phase::training, plan::Phase::uploading});
+    struct stat info = {};
+    REQUIRE(::stat((job.folder() / "ml/model/weights").c_str(), &info) == 0);
+    CHECK(info.st_uid == ::getuid());
+}
+
+TEST_CASE("the box hides the host and shows a container") {
+    if (!has_namespaces()) return;
+    JobRun job;
+    sys::write_file(job.dir().path() / "secret", "state of the daemon");
+    job.daemon.plan.sdk_files = {{"/opt/trainyard/ca.pem", "certificate"}};
+    job.shell(
+        "echo id=$(id -u) host=$(hostname) pid=$$ home=$HOME; grep algo-1 /etc/hosts; ls -A /home "
+        "/tmp /root /opt/ml | tr '\\n' ' '; echo; "
+        "cat " +
+        (job.dir().path() / "secret").string() +
+        " 2>&1; touch /usr/x 2>&1; touch /etc/x 2>&1; "
+        "echo procs=$(ls /proc | grep -c '^[0-9]'); df -k /dev/shm | tail -1 | tr -s ' ' | cut -d' "
+        "' -f2; "
+        "cat /opt/trainyard/ca.pem; echo; grep -E 'CapEff|NoNewPrivs' /proc/self/status; echo tty "
+        "> /dev/null && head -c4 /dev/zero | wc -c; "
+        "test -r /etc/shadow && grep -c . /etc/shadow; mount -t tmpfs x /mnt 2>&1; env | grep -c "
+        "'^TRAINYARD_'");
+    ::setenv("TRAINYARD_TEST_LEAK", "1", 1);
+    const plan::Finished end = job.run();
+    ::unsetenv("TRAINYARD_TEST_LEAK");
+    CHECK(end.outcome.kind != Kind::agent_error);
+    CHECK(job.daemon.has_line("id=0 host=algo-1 pid=2 home=/root"));
+    CHECK(job.daemon.has_line("127.0.0.1 localhost algo-1"));
+    CHECK_FALSE(job.daemon.has_line("state of the daemon"));
+    CHECK(job.daemon.has_line("'/usr/x': Read-only file system"));
+    CHECK(job.daemon.has_line("'/etc/x': Read-only file system"));
+    CHECK(job.daemon.has_line("16384"));
+    CHECK(job.daemon.has_line("certificate"));
+    CHECK(job.daemon.has_line("NoNewPrivs:\t1"));
+    CHECK(job.daemon.has_line("mount: "));
+    const std::vector<std::string> lines = job.daemon.lines();
+    CHECK(std::ranges::find(lines, "0") != lines.end());
+    CHECK(job.daemon.wait_for_line("/home:"));
+}
+
+TEST_CASE("a stop reaches the program as SIGTERM and keeps the results") {
+    JobRun job;
+    job.shell(
+        "trap 'echo got term; echo saved > /opt/ml/model/m; exit 7' TERM; echo ready; while :; do "
+        "sleep 0.05; done");
+    if (!has_namespaces()) return;
+    job.start();
+    REQUIRE(job.daemon.wait_for_line("ready"));
+    job.daemon.command({.grace = 20s});
+    const plan::Finished end = job.wait();
+    CHECK(end.outcome.kind == Kind::stopped);
+    CHECK(end.outcome.exit_code == 7);
+    CHECK(end.model_uploaded);
+    CHECK(job.daemon.has_line("got term"));
+}
+
+TEST_CASE("a program that ignores SIGTERM is killed after the grace period") {
+    JobRun job;
+    job.shell("trap '' TERM; echo ready; while :; do sleep 1; done");
+    job.start();
+    REQUIRE(job.daemon.wait_for_line("ready"));
+    job.daemon.command({.grace = 0s});
+    const plan::Finished end = job.wait();
+    CHECK(end.outcome.kind == Kind::stopped);
+    CHECK(end.outcome.exit_code == 137);
+}
+
+TEST_CASE("the max run time ends a job as timed out") {
+    JobRun job;
+    job.daemon.plan.limits.max_runtime = 1s;
+    job.shell("echo partial > /opt/ml/model/m 2>/dev/null || true; exec sleep 1000");
+    const plan::Finished end = job.run();
+    CHECK(end.outcome.kind == Kind::timed_out);
+    CHECK(end.outcome.exit_code == 143);
+}
+
+TEST_CASE("what a program leaves running dies with it") {
+    JobRun job;
+    job.shell(
+        "(setsid sh -c 'sleep 98765.4321 & sleep 98765.4321' > /dev/null 2>&1 &); (setsid sleep "
+        "98765.4321 &); echo done");
+    const plan::Finished end = job.run();
+    CHECK(end.outcome.kind == Kind::completed);
+    CHECK(count_processes("98765.4321") == 0);
+}
+
+TEST_CASE("failures say why") {
+    SUBCASE("the failure file") {
+        JobRun job;
+        job.shell(
+            "echo some output; echo 'my own words' > "
+            "${SAGEMAKER_BASE_DIR:-/opt/ml}/output/failure; exit 3");
+        CHECK(job.run().outcome.reason == "AlgorithmError: my own words, exit code: 3");
+    }
+    SUBCASE("the last lines") {
+        JobRun job;
+        job.shell("echo step 1; echo 'cannot open data' >&2; exit 9");
+        const plan::Finished end = job.run();
+        CHECK(end.outcome.kind == Kind::failed);
+        CHECK(end.outcome.exit_code == 9);
+        CHECK(end.outcome.reason == "AlgorithmError: step 1\ncannot open data, exit code: 9");
+    }
+    SUBCASE("a signal") {
+        JobRun job;
+        job.shell("kill -SEGV $$");
+        CHECK(job.run().outcome.reason ==
+              "AlgorithmError: killed by SIGSEGV (signal 11), exit code: 139");
+    }
+    SUBCASE("no program") {
+        JobRun job;
+        const plan::Finished end = job.run();
+        CHECK(end.outcome.kind == Kind::failed);
+        CHECK(end.outcome.reason.find("no program \"train\" on PATH") != std::string::npos);
+        CHECK(end.outcome.reason.ends_with("exit code: 127"));
+    }
+    SUBCASE("no data") {
+        JobRun job;
+        job.daemon.plan.channels = {{.name = "train", .uri = "s3://data/nothing"}};
+        const plan::Finished end = job.run();
+        CHECK(end.outcome.kind == Kind::failed);
+        CHECK(end.outcome.reason ==
+              "ClientError: Data download failed:channel \"train\": no S3 objects found under "
+              "\"s3://data/nothing\"; check the S3Uri");
+    }
+}
+
+TEST_CASE("a million bytes without a newline arrive whole") {
+    JobRun job;
+    job.shell("head -c 1000000 /dev/zero | tr '\\0' x");
+    CHECK(job.run().outcome.kind == Kind::completed);
+    std::size_t size = 0;
+    for (const std::string& line : job.daemon.lines()) {
+        if (line.starts_with("xxx")) size += line.size();
+    }
+    CHECK(size == 1'000'000);
+}
+
+TEST_CASE("a daemon that goes away in mid-job misses nothing") {
+    JobRun job;
+    job.shell(
+        "echo before; i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; echo after");
+    job.start();
+    REQUIRE(job.daemon.wait_for_line("before"));
+    job.daemon.be_away(true);
+    (void)sys::pause(Deadline::in(300ms), {});
+    job.daemon.be_away(false);
+    CHECK(job.wait().outcome.kind == Kind::completed);
+    std::vector<std::string> lines = job.daemon.lines();
+    std::erase_if(lines, [](const std::string& line) { return line.starts_with("trainyard: "); });
+    REQUIRE(lines.size() == 2002);
+    CHECK(lines[1] == "line 0");
+    CHECK(lines[2000] == "line 1999");
+}
+
+TEST_CASE("a refused token ends agent and program") {
+    JobRun job;
+    job.shell("echo ready; exec sleep 43210.9876");
+    job.start();
+    REQUIRE(job.daemon.wait_for_line("ready"));
+    job.daemon.forget();
+    sys::fs::path done = job.folder() / "agent.done";
+    for (const Deadline by = Deadline::in(20s); !fs::exists(done) && !by.passed();)
+        (void)sys::pause(Deadline::in(10ms), {});
+    CHECK(sys::read_file(done) == "gone\n");
+    CHECK(count_processes("43210.9876") == 0);
+}
+
+TEST_CASE("script mode runs a shell entry point in a sub-folder with its arguments") {
+    JobRun job;
+    job.source({{"s0/run.sh", "echo \"args: $*\"; pwd; echo $SM_HP_STAGE $SM_CHANNELS\n"}},
+               "s0/run.sh");
+    job.daemon.plan.hyperparameters.emplace_back("stop_stage", "3");
+    job.daemon.plan.hyperparameters.emplace_back("stage", "-1");
+    CHECK(job.run().outcome.kind == Kind::completed);
+    CHECK(job.daemon.has_line("args: --stage -1 --stop_stage 3"));
+    CHECK(job.daemon.has_line("-1 []"));
+}
+
+TEST_CASE("script mode runs Python with the toolkit's failure conventions") {
+    if (!fs::exists("/usr/bin/python3")) {
+        MESSAGE("skipped: no /usr/bin/python3");
+        return;
+    }
+    JobRun job;
+    job.daemon.plan.environment.python = "/usr/bin/python3";
+    job.source({{"train.py",
+                 "import sys, os, helper\nprint(sys.argv[1:], os.environ['SM_MODEL_DIR'], "
+                 "helper.x)\nraise ValueError('too bad')\n"},
+                {"helper.py", "x = 'helped'\n"}},
+               "train.py");
+    job.daemon.plan.hyperparameters.emplace_back("lr", "0.10");
+    job.daemon.plan.hyperparameters.emplace_back("verbose", "true");
+    const plan::Finished end = job.run();
+    CHECK(end.outcome.kind == Kind::failed);
+    CHECK(job.daemon.has_line("['--lr', '0.1', '--verbose', 'True']"));
+    CHECK(
+        end.outcome.reason.starts_with("AlgorithmError: ExecuteUserScriptError:\nExitCode "
+                                       "1\nErrorMessage \"ValueError: too bad\"\nCommand \""));
+    CHECK(end.outcome.reason.ends_with(
+        "/bin/python train.py --lr 0.1 --verbose True\", exit code: 1"));
+}
+
+TEST_CASE("an absent entry point is named with what is there instead") {
+    JobRun job;
+    job.source({{"other.py", ""}, {"lib/a.py", ""}}, "train.py");
+    const plan::Finished end = job.run();
+    CHECK(end.outcome.kind == Kind::failed);
+    CHECK(end.outcome.reason.find("entry point \"train.py\" is not in the source "
+                                  "s3://src/source.tar.gz; it holds: lib/, other.py") !=
+          std::string::npos);
+}
+
+TEST_CASE(
+    "requirements come from wheels in the source, once, and what cannot be had is pip's own "
+    "failure") {
+    if (!fs::exists("/usr/bin/python3")) {
+        MESSAGE("skipped: no /usr/bin/python3");
+        return;
+    }
+    const sys::Output pip =
+        sys::run({.argv = {"/usr/bin/python3", "-m", "pip", "--version"}}, Deadline::in(60s));
+    if (!pip.exit.ok()) {
+        MESSAGE("skipped: /usr/bin/python3 has no pip");
+        return;
+    }
+    JobRun job;
+    job.daemon.plan.environment.python = "/usr/bin/python3";
+    // A wheel is a zip with two files of metadata; python makes one without any build tool.
+    const std::string wheel =
+        "import zipfile\nz=zipfile.ZipFile('tiny_thing-1.2-py3-none-any.whl','w')\n"
+        "z.writestr('tiny_thing.py','value=42\\n')\n"
+        "z.writestr('tiny_thing-1.2.dist-info/METADATA','Metadata-Version: 2.1\\nName: "
+        "tiny-thing\\nVersion: 1.2\\n')\n"
+        "z.writestr('tiny_thing-1.2.dist-info/WHEEL','Wheel-Version: 1.0\\nGenerator: "
+        "x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n"
+        "z.writestr('tiny_thing-1.2.dist-info/RECORD','')\nz.close()\n";
+    fs::create_directories(job.dir().path() / "source");
+    const sys::Output made = sys::run(
+        {.argv = {"/usr/bin/python3", "-c", wheel}, .cwd = (job.dir().path() / "source").string()},
+        Deadline::in(60s));
+    REQUIRE_MESSAGE(made.exit.ok(), made.text);
+    job.source({{"train.py", "import tiny_thing\nprint('value', tiny_thing.value)\n"},
+                {"requirements.txt", "tiny-thing==1.2\n"}},
+               "train.py");
+    CHECK(job.run().outcome.kind == Kind::completed);
+    CHECK(job.daemon.has_line("value 42"));
+    CHECK(fs::exists(job.dir().path() / "cache/requirements"));
+}
+
+TEST_CASE("an agent that finds its own traces reports instead of running twice") {
+    JobRun job;
+    job.shell("echo must not run");
+    job.daemon.prepare(job.folder());
+    plan::Event event;
+    event.seq = 1;
+    event.host = "algo-1";
+    event.payload = plan::AgentUp{1, "namespaces"};
+    sys::write_file(job.folder() / "events", plan::to_json(event) + "\n{\"torn");
+    const plan::Finished end = job.run();
+    CHECK(end.outcome.kind == Kind::agent_error);
+    CHECK_FALSE(job.daemon.has_line("must not run"));
+}
+
+TEST_CASE("an ordinary user gets the same box" * doctest::may_fail(false)) {
+    if (::geteuid() != 0 || ::getenv("TY_UNPRIVILEGED") != nullptr) return;
+    const sys::Output setpriv =
+        sys::run({.argv = {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                           "test", "-x", "/proc/self/exe"}},
+                 Deadline::in(20s));
+    if (!setpriv.exit.ok()) {
+        MESSAGE("skipped: cannot become another user");
+        return;
+    }
+    // Where that user may read it, whatever the build folder's modes.
+    const sys::TempDir dir("agent-test");
+    ::chmod(dir.path().c_str(), 0755);
+    fs::copy_file("/proc/self/exe", dir.path() / "agent_process_test");
+    ::chmod((dir.path() / "agent_process_test").c_str(), 0755);
+    ::setenv("TY_UNPRIVILEGED", "1", 1);
+    const sys::Output run =
+        sys::run({.argv = {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                           (dir.path() / "agent_process_test").string(),
+                           "--test-case=*job runs*,*box hides*,*leaves running*,*stop reaches*"}},
+                 Deadline::in(100s));
+    ::unsetenv("TY_UNPRIVILEGED");
+    CHECK_MESSAGE(run.exit.ok(), run.text);
+}
+
+int main(int argc, char** argv) {
+    if (argc >= 2 && std::string_view(argv[1]) == "box")
+        leave(argc == 3 ? box_probe_main() : box_main());
+    // Tests may run inside an agent's job; its variables are not ours.
+    ::unsetenv("TRAINYARD_CACHE");
+    ::unsetenv("TRAINYARD_LOCK_FD");
+    return doctest::Context(argc, argv).run();
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/sandbox/box_plan.h"
+#include "agent/sandbox/cgroup.h"
+#include "agent/script/python_layer.h"
+#include "agent/script/requirements.h"
+#include "agent/script/source.h"
+#include "agent/uplink.h"
+#include "sys/sys.h"
+
+#include <doctest/doctest.h>
+
+using namespace ty;
+using namespace ty::agent;
+namespace fs = sys::fs;
+
+namespace {
+
+/// A base interpreter and a virtual environment of it, as files.
+struct FakePython {
+    sys::TempDir dir;
+    fs::path base = dir.path() / "base";
+    fs::path env = dir.path() / "env";
+    FakePython() {
+        fs::create_directories(base / "bin");
+        fs::create_directories(base / "lib/python3.11/site-packages/six-1.16.0.dist-info");
+        sys::write_file(base / "bin/python3.11", "", 0755);
+        fs::create_directories(env / "bin");
+        fs::create_directories(env /
+                               "lib/python3.11/site-packages/Typing_Extensions-4.8.0.dist-info");
+        fs::create_symlink(base / "bin/python3.11", env / "bin/python");
+        sys::write_file(env / "bin/torchrun", "#!/usr/bin/python\n", 0755);
+        sys::write_file(env / "pyvenv.cfg",
+                        "home = " + (base / "bin").string() +
+                            "\ninclude-system-site-packages = true\nversion = 3.11.4\n");
+    }
+    PythonHome inspect() const { return inspect_python((env / "bin/python").string()).value(); }
+};
+
+}  // namespace
+
+TEST_CASE("an interpreter is understood from the files around it") {
+    const FakePython fake;
+    const PythonHome python = fake.inspect();
+    CHECK(python.version == "3.11");
+    CHECK(python.base == (fake.base / "bin/python3.11").string());
+    CHECK(python.base_packages);
+    CHECK(python.site_packages ==
+          std::vector<std::string>{(fake.env / "lib/python3.11/site-packages").string()});
+    const auto bare = inspect_python((fake.base / "bin/python3.11").string());
+    REQUIRE(bare.has_value());
+    CHECK(bare->site_packages.empty());
+    CHECK_FALSE(inspect_python("/nonexistent/python").has_value());
+    CHECK_FALSE(inspect_python("python3").has_value());
+}
+
+TEST_CASE("a layer inherits the environment and starts its launchers with its own interpreter") {
+    const FakePython fake;
+    const fs::path layer = fake.dir.path() / "layer";
+    const LayerPlan plan = {
+        layer, "/opt/trainyard/python", {"/cache/x/lib/python3.11/site-packages"}};
+    write_layer(fake.inspect(), plan);
+    write_layer(fake.inspect(), plan);
+    CHECK(fs::read_symlink(layer / "bin/python") == (fake.base / "bin/python3.11"));
+    CHECK(sys::read_file(layer / "bin/pip")
+              .find("exec \"/opt/trainyard/python/bin/python\" -m pip") != std::string::npos);
+    CHECK(sys::read_file(layer / "bin/torchrun").find((fake.env / "bin/torchrun").string()) !=
+          std::string::npos);
+    const std::string inherited =
+        sys::read_file(layer / "lib/python3.11/site-packages/inherited.pth");
+    CHECK(inherited.find("/cache/x/") < inherited.find("/env/lib"));
+}
+
+TEST_CASE("a real interpreter starts through a layer") {
+    const auto python = inspect_python("/usr/bin/python3");
+    if (!python) {
+        MESSAGE("skipped: no /usr/bin/python3");
+        return;
+    }
+    const sys::TempDir dir;
+    write_layer(*python, {dir.path() / "layer", (dir.path() / "layer").string(), {}});
+    const sys::Output out = sys::run({.argv = {(dir.path() / "layer/bin/python").string(), "-c",
+                                               "import sys; print(sys.prefix)"}},
+                                     Deadline::in(seconds(60)));
+    CHECK_MESSAGE(out.exit.ok(), out.text);
+    CHECK(out.text == (dir.path() / "layer").string() + "\n");
+}
+
+TEST_CASE("requirements are satisfied only when that is certain") {
+    const FakePython fake;
+    const PythonHome python = fake.inspect();
+    const auto satisfied = [&](std::string_view text) {
+        return are_satisfied(parse_requirements(text), python);
+    };
+    CHECK(satisfied("six\n# comment\n\ntyping-extensions >=4.0,<5  # why\n"));
+    CHECK(satisfied("six==1.16.0"));
+    CHECK(satisfied("six==1.16"));
+    CHECK_FALSE(satisfied("six==1.17"));
+    CHECK_FALSE(satisfied("six!=1.16.0"));
+    CHECK_FALSE(satisfied("absent"));
+    CHECK_FALSE(satisfied("six[extra]"));
+    CHECK_FALSE(satisfied("six; python_version > '3'"));
+    CHECK_FALSE(satisfied("six @ https://example.org/six.whl"));
+    CHECK_FALSE(satisfied("-r other.txt"));
+    CHECK_FALSE(satisfied("six~=1.16"));
+    CHECK(parse_requirements("./local").is_local);
+    CHECK(parse_requirements("-e .").is_local);
+    CHECK_FALSE(parse_requirements("six>=1").is_local);
+}
+
+TEST_CASE("a cached layer is named by everything that decides its content") {
+    const FakePython fake;
+    const PythonHome python = fake.inspect();
+    const std::string key = layer_key("six", python, {});
+    CHECK(key == layer_key("six", python, {}));
+    CHECK(key != layer_key("six==1", python, {}));
+    CHECK(key != layer_key("six", python, {"/x/six.whl"}));
+}
+
+TEST_CASE("versions compare by number") {
+    CHECK(compare_versions("1.10", "1.9") == 1);
+    CHECK(compare_versions("1.0", "1") == 0);
+    CHECK(compare_versions("2.1.0+cpu", "2.1") == 0);
+    CHECK_FALSE(compare_versions("1.0rc1", "1.0").has_value());
+}
+
+TEST_CASE("the kind of an entry point is decided as the toolkit does") {
+    CHECK(entry_kind("run.sh", true) == EntryKind::shell);
+    CHECK(entry_kind("train.py", true) == EntryKind::package);
+    CHECK(entry_kind("train.py", false) == EntryKind::script);
+    CHECK(entry_kind("launch", false) == EntryKind::command);
+}
+
+TEST_CASE("a box plan survives its way, whatever bytes are in it") {
+    BoxPlan plan;
+    plan.rung = Rung::process;
+    plan.root = "/r";
+    plan.binds = {{"/a", "/b", BoxBind::Access::writable}};
+    plan.files = {{"/x", std::string("\xff\0y", 3)}};
+    plan.argv = {"sh", "\xfe"};
+    plan.env = {"A=\n"};
+    plan.shared_memory = Bytes(5);
+    plan.gpus = true;
+    const BoxPlan back = box_plan_from_json(to_json(plan));
+    CHECK(back.rung == plan.rung);
+    CHECK(back.argv == plan.argv);
+    CHECK(back.env == plan.env);
+    CHECK(back.files == plan.files);
+    CHECK(back.binds[0].access == BoxBind::Access::writable);
+    CHECK(back.gpus);
+    const BoxReport report = box_report_from_text(
+        to_text({.kind = BoxReport::Kind::failed, .missing = 2, .text = "run x: no"}));
+    CHECK(report.missing == 2);
+    CHECK(report.text == "run x: no");
+    CHECK(box_report_from_text("nonsense").kind == BoxReport::Kind::failed);
+}
+
+TEST_CASE("limits go to a cgroup where one can be made, else it is said why not") {
+    const sys::TempDir dir;
+    CHECK_FALSE(Cgroup::create("j", {}, dir.path()).is_open());
+    const CgroupLimits limits = {.memory = Bytes(1u << 20), .cpus = 2, .processes = 7};
+    CHECK(Cgroup::create("j", limits, dir.path()).why_not().find("no cgroup v2") !=
+          std::string::npos);
+    sys::write_file(dir.path() / "self", "0::/user/me\n");
+    sys::write_file(dir.path() / "cgroup.controllers", "");
+    CHECK(Cgroup::create("j", limits, dir.path(), dir.path() / "self")
+              .why_not()
+              .find("not offered") != std::string::npos);
+    sys::write_file(dir.path() / "vmstat", "a 1\noom_kill 12\n");
+    CHECK(machine_oom_kills(dir.path() / "vmstat") == 12);
+}
+
+TEST_CASE("a torn event at the end of the spool is cut off") {
+    const sys::TempDir dir;
+    const fs::path path = dir.path() / "events";
+    plan::Event event;
+    event.seq = 1;
+    event.host = "algo-1";
+    event.payload = plan::PhaseChanged{plan::Phase::training, "x"};
+    {
+        EventSpool spool(path);
+        spool.append(event);
+    }
+    sys::write_file(dir.path() / "torn", sys::read_file(path) + "{\"seq\":2,\"ti");
+    EventSpool spool(dir.path() / "torn");
+    REQUIRE(spool.loaded().size() == 1);
+    CHECK_FALSE(spool.has_finished());
+    event.seq = 2;
+    event.payload = plan::Finished{};
+    spool.append(event);
+    const EventSpool again(dir.path() / "torn");
+    CHECK(again.loaded().size() == 2);
+    CHECK(again.has_finished());
+}
