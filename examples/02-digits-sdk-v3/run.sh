@@ -1,0 +1,5 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Needs eval "$(trainyard env)". PYTHON: one with the packages of requirements/v3.txt.
+here=$(cd "$(dirname "$0")" && pwd)
+exec "${PYTHON:-$here/../../.venv/v3/bin/python}" "$here/run.py" "$@"

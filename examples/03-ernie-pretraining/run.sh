@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the example against the Trainyard of this shell. Exit 77: the data is not on this machine.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+data=${TRAINYARD_DATA:-$root/../shared/data}/ernie
+: "${AWS_ENDPOINT_URL:?not set; run: eval \"\$(trainyard env)\"}"
+if [[ ! -f $data/demo_train_set.gz ]]; then
+    echo "skipped: no ERNIE demo set in $data; set TRAINYARD_DATA" >&2
+    exit 77
+fi
+export SAGEMAKER_SUPPRESS_V2_WARNING=1 PYTHONUNBUFFERED=1
+exec "$root/.venv/v2/bin/python" "$here/pretrain.py" "$data"
