@@ -68,6 +68,16 @@ struct LogStore::Impl {
         return open(id);
     }
 
+    std::uint64_t append(const StreamId& id, std::optional<std::uint64_t> first,
+                         std::span<const LogLine> lines) {
+        const Instant now = clock.now();
+        const std::uint64_t next =
+            open(id)->append(first, lines, now, [&] { catalogue.create_stream(id, now); });
+        const auto told = subscriber.with([](const auto& current) { return current; });
+        if (told) (*told)(id);
+        return next;
+    }
+
     const sys::fs::path root;
     Clock& clock;
     Catalogue catalogue;
@@ -100,12 +110,11 @@ void LogStore::delete_streams(const std::string& group, const std::string& strea
 
 std::uint64_t LogStore::append(const StreamId& id, std::uint64_t first,
                                std::span<const LogLine> lines) {
-    const Instant now = impl_->clock.now();
-    const std::uint64_t next = impl_->open(id)->append(
-        first, lines, now, [&] { impl_->catalogue.create_stream(id, now); });
-    const auto subscriber = impl_->subscriber.with([](const auto& current) { return current; });
-    if (subscriber && *subscriber) (*subscriber)(id);
-    return next;
+    return impl_->append(id, first, lines);
+}
+
+std::uint64_t LogStore::append(const StreamId& id, std::span<const LogLine> lines) {
+    return impl_->append(id, std::nullopt, lines);
 }
 
 std::vector<LogEvent> LogStore::read(const StreamId& id, std::uint64_t from, Direction direction,
@@ -136,18 +145,19 @@ std::vector<std::string> LogStore::stream_names(const std::string& group, std::s
 }
 
 std::vector<std::string> LogStore::streams_by_activity(const std::string& group,
-                                                       std::string_view prefix) const {
+                                                       std::string_view prefix,
+                                                       std::optional<Instant> since) const {
     std::vector<std::pair<Instant, std::string>> order;
     for (std::string& name : stream_names(group, prefix)) {
         const StreamId id{group, name};
         // The data file's own time: no stream needs opening.
         struct stat file {};
-        if (::stat((impl_->dir_of(id) / "lines.log").c_str(), &file) == 0)
-            order.emplace_back(Instant(seconds(file.st_mtim.tv_sec) +
-                                       milliseconds(file.st_mtim.tv_nsec / 1'000'000)),
-                               std::move(name));
-        else
-            order.emplace_back(impl_->catalogue.created(id).value_or(Instant()), std::move(name));
+        const bool has_lines = ::stat((impl_->dir_of(id) / "lines.log").c_str(), &file) == 0;
+        const Instant last = has_lines ? Instant(seconds(file.st_mtim.tv_sec) +
+                                                 milliseconds(file.st_mtim.tv_nsec / 1'000'000))
+                                       : impl_->catalogue.created(id).value_or(Instant());
+        if (since && (!has_lines || last < *since)) continue;
+        order.emplace_back(last, std::move(name));
     }
     std::ranges::sort(order);
     std::vector<std::string> names;

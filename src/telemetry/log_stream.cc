@@ -180,10 +180,12 @@ void LogStream::save_index(State& state) const {
 // ---- writing
 // ---------------------------------------------------------------------------------------
 
-std::uint64_t LogStream::append(std::uint64_t first, std::span<const LogLine> lines,
-                                Instant ingested, const std::function<void()>& prepare) {
+std::uint64_t LogStream::append(std::optional<std::uint64_t> given_first,
+                                std::span<const LogLine> lines, Instant ingested,
+                                const std::function<void()>& prepare) {
     const std::uint64_t next = with_loaded([&](State& state) {
         prepare();
+        const std::uint64_t first = given_first.value_or(state.next);
         if (first > state.next)
             throw_error(Code::conflict, "SequenceGap",
                         "log stream {} holds {} lines, the batch starts at line {}; send the lines "

@@ -22,10 +22,11 @@ class LogStream {
 public:
     LogStream(sys::fs::path dir, std::string name);
 
+    /// Without `first` the lines go behind what is held.
     /// `prepare` runs first, under the stream's lock, so that an append and a removal never
     /// interleave.
-    std::uint64_t append(std::uint64_t first, std::span<const LogLine> lines, Instant ingested,
-                         const std::function<void()>& prepare);
+    std::uint64_t append(std::optional<std::uint64_t> first, std::span<const LogLine> lines,
+                         Instant ingested, const std::function<void()>& prepare);
     /// Forget all lines and delete the files, after `prepare`.
     void clear(const std::function<void()>& prepare);
 

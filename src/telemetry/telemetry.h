@@ -83,6 +83,9 @@ public:
     /// visible.
     std::uint64_t append(const StreamId& id, std::uint64_t first, std::span<const LogLine> lines);
 
+    /// Append behind whatever the stream holds: for writers that keep no count of their own.
+    std::uint64_t append(const StreamId& id, std::span<const LogLine> lines);
+
     struct Range {
         std::optional<Instant> start, end;  ///< start inclusive, end exclusive
     };
@@ -106,9 +109,11 @@ public:
     std::vector<std::string> stream_names(const std::string& group, std::string_view prefix = {},
                                           std::string_view after = {},
                                           std::size_t limit = std::size_t(-1)) const;
-    /// Names by the time their last line arrived (creation, when there is none), oldest first.
+    /// Names by the time their last line arrived (creation, when there is none), oldest first; only
+    /// those with a line that arrived at or after `since`, when given.
     std::vector<std::string> streams_by_activity(const std::string& group,
-                                                 std::string_view prefix = {}) const;
+                                                 std::string_view prefix = {},
+                                                 std::optional<Instant> since = {}) const;
     /// Sorted by name. Throws not_found when the group does not exist.
     std::vector<StreamInfo> streams(const std::string& group, std::string_view prefix = {}) const;
     std::optional<StreamInfo> find_stream(const StreamId& id) const;
