@@ -87,7 +87,6 @@ std::string find_program(const BoxPlan& plan, int& problem) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
     rlimit files = {};
     if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;

@@ -114,8 +114,9 @@ public:
               "run", "run/lock", "root", "home", "opt", "opt/ml", "mnt", "media", "srv"}) {
             folder(name);
         }
-        for (const char* name : {"tmp", "var/tmp", "run/lock"})
-            (void)::fchmodat(root_.get(), name, 01777, 0);
+        for (const char* name : {"tmp", "var/tmp", "run/lock"}) {
+            if (::fchmodat(root_.get(), name, 01777, 0) != 0) throw_errno("open /{} to all", name);
+        }
         link("../run", "var/run");
         mount_at("proc", plan_.root + "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
         Tree::clone("/sys")

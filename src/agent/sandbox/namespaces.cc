@@ -78,7 +78,9 @@ void drop_rights() {
         word.effective |= 1u << (capability % 32);
     }
     for (int capability = 0; capability <= 63; ++capability) {
-        if (::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) != 1) continue;
+        const int held = ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0);
+        if (held < 0) break;  // beyond the last one this kernel knows
+        if (held == 0) continue;
         const auto& word = data[static_cast<std::size_t>(capability) / 32];
         if ((word.permitted & (1u << (capability % 32))) != 0) continue;
         if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0)
@@ -86,12 +88,12 @@ void drop_rights() {
     }
     (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    std::array<__user_cap_data_struct, 2> held = {};
-    if (::syscall(SYS_capget, &header, held.data()) != 0) throw_errno("read own capabilities");
+    std::array<__user_cap_data_struct, 2> own = {};
+    if (::syscall(SYS_capget, &header, own.data()) != 0) throw_errno("read own capabilities");
     // What we never had cannot be kept.
     for (std::size_t i = 0; i < data.size(); ++i) {
-        data[i].permitted &= held[i].permitted;
-        data[i].effective &= held[i].permitted;
+        data[i].permitted &= own[i].permitted;
+        data[i].effective &= own[i].permitted;
     }
     if (::syscall(SYS_capset, &header, data.data()) != 0) throw_errno("give up capabilities");
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) throw_errno("set no_new_privs");

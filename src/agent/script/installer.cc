@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "base/text.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <set>
 
@@ -98,7 +100,16 @@ Installer::Result Installer::fill_layer() {
 }
 
 Variables Installer::pip_variables(std::vector<BoxBind>& binds) const {
-    Variables variables = container_variables(context_.plan, context_.facts, python_.bin());
+    // The job's proxy and certificates stand in for AWS; the package index is somebody else.
+    constexpr std::array<std::string_view, 8> kNotForPip = {
+        "http_proxy",         "https_proxy",    "all_proxy",     "no_proxy",
+        "requests_ca_bundle", "curl_ca_bundle", "ssl_cert_file", "ssl_cert_dir"};
+    Variables variables;
+    const Variables all = container_variables(context_.plan, context_.facts, python_.bin());
+    for (const auto& [name, value] : all.pairs()) {
+        if (std::ranges::find(kNotForPip, to_lower(name)) == kNotForPip.end())
+            variables.set(name, value);
+    }
     // The host's pip settings, and the places they name.
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
