@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the example against the Trainyard of this shell. Exit 77: the data is not on this machine.
+# Runs the example against the Trainyard of this shell. PYTHON: one with the packages of requirements/v2.txt.
+# Exit 77: the data is not on this machine.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -11,4 +12,4 @@ if [[ ! -f $data/demo_train_set.gz ]]; then
     exit 77
 fi
 export SAGEMAKER_SUPPRESS_V2_WARNING=1 PYTHONUNBUFFERED=1
-exec "$root/.venv/v2/bin/python" "$here/pretrain.py" "$data"
+exec "${PYTHON:-$root/.venv/v2/bin/python}" "$here/pretrain.py" "$data"

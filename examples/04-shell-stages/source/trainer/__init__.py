@@ -1,0 +1,1 @@
+"""What the recipe's stages call."""
