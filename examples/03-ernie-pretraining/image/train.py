@@ -1,8 +1,8 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Masked-language-model pre-training with the options and the log lines of the original recipe.
+"""Pre-trains a small ERNIE. Takes the original's hyperparameters, prints the original's log lines.
 
-Reads the channels `train` and `valid` and leaves checkpoints and the final weights in SM_MODEL_DIR.
+The channels come from SM_CHANNEL_TRAIN and SM_CHANNEL_VALID; checkpoints and the model go below --checkpoints.
 """
+
 import argparse
 import itertools
 import json
@@ -11,174 +11,150 @@ import os
 import pathlib
 import time
 
-import numpy as np
-import reader
 import torch
-from network import Ernie
+
+from model import Ernie
+from reader import Reader
+
+VALIDATION_BATCHES = 4
 
 
 def boolean(text):
-    """The original's spelling: true, t and 1 in any case are true."""
-    return text.lower() in ("true", "t", "1")
+    """'true' of a request arrives as True: the toolkit decodes JSON and prints Python."""
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() in ("true", "1")
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--use_cuda", type=boolean, default=False)
-    parser.add_argument("--is_distributed", type=boolean, default=False)
-    parser.add_argument("--use_fast_executor", type=boolean, default=False)
-    parser.add_argument("--weight_sharing", type=boolean, default=True)
-    parser.add_argument("--in_tokens", type=boolean, default=True)
+    for name in ("use_cuda", "is_distributed", "use_fast_executor", "use_fp16"):
+        parser.add_argument(f"--{name}", type=boolean, default=False)
+    for name in ("weight_sharing", "in_tokens"):
+        parser.add_argument(f"--{name}", type=boolean, default=True)
     parser.add_argument("--batch_size", type=int, default=8192)
-    parser.add_argument("--vocab_path", default="./config/vocab.txt")
-    parser.add_argument("--num_train_steps", type=int, default=1000000)
-    parser.add_argument("--checkpoints", default="checkpoints")
-    parser.add_argument("--save_steps", type=int, default=10000)
-    parser.add_argument("--ernie_config_path", default="./config/ernie_config.json")
-    parser.add_argument("--learning_rate", type=float, default=1e-4)
-    parser.add_argument("--use_fp16", type=boolean, default=False)
-    parser.add_argument("--weight_decay", type=float, default=0.01)
     parser.add_argument("--max_seq_len", type=int, default=512)
-    parser.add_argument("--skip_steps", type=int, default=10)
+    parser.add_argument("--num_train_steps", type=int, default=1000000)
+    parser.add_argument("--save_steps", type=int, default=10000)
     parser.add_argument("--validation_steps", type=int, default=100)
-    parser.add_argument("--warmup_steps", type=int, default=None)
+    parser.add_argument("--skip_steps", type=int, default=10)
+    parser.add_argument("--learning_rate", type=float, default=1e-4)
+    parser.add_argument("--weight_decay", type=float, default=0.01)
+    parser.add_argument("--vocab_path", default="")
+    parser.add_argument("--ernie_config_path", default="config/ernie_config.json")
+    parser.add_argument("--checkpoints", default=os.environ.get("SM_MODEL_DIR", "checkpoints"))
     return parser.parse_args()
 
 
-def parameter_groups(model, weight_decay):
-    """No decay for biases and layer norms."""
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    plain = [p for p in model.parameters() if p.dim() <= 1]
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0}]
+def learning_rate(args, step):
+    """Linear warm-up over a tenth of the steps, at most 5,000, then linear decay to nothing."""
+    warm_up = min(5000, max(1, args.num_train_steps // 10))
+    if step < warm_up:
+        return args.learning_rate * (step + 1) / warm_up
+    return args.learning_rate * (1 - step / args.num_train_steps)
 
 
-def rate_at(step, args):
-    warmup = args.warmup_steps or max(1, args.num_train_steps // 10)
-    if step < warmup:
-        return args.learning_rate * (step + 1) / warmup
-    return args.learning_rate * max(0.0, 1 - step / args.num_train_steps)
+def make_optimizer(model, args):
+    """Adam with decoupled weight decay for all but biases and layer norms."""
+    plain = [p for name, p in model.named_parameters() if p.ndim < 2 or "norm" in name]
+    decayed = [p for name, p in model.named_parameters() if not (p.ndim < 2 or "norm" in name)]
+    return torch.optim.AdamW([{"params": decayed, "weight_decay": args.weight_decay},
+                              {"params": plain, "weight_decay": 0.0}], lr=args.learning_rate)
 
 
-def train_stream(args, vocabulary, random):
-    """Endless batches with where they come from: (epoch, file number, files, name, mode, tensors)."""
-    files = reader.file_list(os.environ["SM_CHANNEL_TRAIN"], "train_filelist")
-    if not files:
-        raise SystemExit("the channel train holds neither train_filelist nor any .gz file")
-    for epoch in itertools.count():
-        random.shuffle(files)
-        for number, (path, word_share) in enumerate(files, 1):
-            by_word = random.random() < word_share
-            samples = list(reader.read_samples(path, args.max_seq_len))
-            random.shuffle(samples)
-            for batch in reader.batches(samples, args.batch_size, args.in_tokens):
-                tensors = reader.collate(batch, by_word, vocabulary, random)
-                mode = "mask_word" if by_word else "mask_char"
-                yield epoch, number, len(files), path.name, mode, tensors
-
-
-def load_validation(args, vocabulary, limit):
-    """The same batches, masked the same way, at every validation."""
-    random = np.random.default_rng(7)
-    files = reader.file_list(os.environ["SM_CHANNEL_VALID"], "valid_filelist")
-    samples = (s for path, _ in files for s in reader.read_samples(path, args.max_seq_len))
-    chosen = itertools.islice(reader.batches(samples, args.batch_size, args.in_tokens), limit)
-    return [reader.collate(batch, True, vocabulary, random) for batch in chosen]
-
-
-def validate(model, validation, epoch, step):
-    model.eval()
-    started, losses, right, count = time.monotonic(), [], 0, 0
-    with torch.no_grad():
-        for tensors in validation:
-            language_loss, sentence_loss, correct = model(*tensors)
-            losses.append((language_loss.item(), sentence_loss.item()))
-            right += correct.sum().item()
-            count += len(correct)
-    model.train()
-    language = float(np.mean([loss for loss, _ in losses]))
-    total = language + float(np.mean([loss for _, loss in losses]))
-    averaged = float(np.mean([math.exp(loss) for loss, _ in losses]))
-    speed = len(losses) / max(time.monotonic() - started, 1e-9)
-    print(
-        f"[validation_set] epoch: {epoch}, step: {step}, loss: {total:f}, "
-        f"global ppl: {math.exp(language):f}, batch-averged ppl: {averaged:f}, "
-        f"next_sent_acc: {right / count:f}, speed: {speed:f} steps/s",
-        flush=True,
-    )
-    return total
-
-
-class Progress:
-    """Sums since the last log line."""
+class Meter:
+    """Means of the last batches, forgotten at every report."""
 
     def __init__(self):
         self.reset()
 
     def reset(self):
-        self.started, self.losses, self.language, self.right = time.monotonic(), [], [], []
+        self.rows, self.started = [], time.monotonic()
 
-    def add(self, language_loss, sentence_loss, correct):
-        self.losses.append(language_loss.item() + sentence_loss.item())
-        self.language.append(language_loss.item())
-        self.right.append(correct.float().mean().item())
+    def add(self, words, follows, right):
+        self.rows.append((words.item(), follows.item(), right.item()))
 
-    def report(self, rate, epoch, number, files, step, name, mode):
-        speed = len(self.losses) / max(time.monotonic() - self.started, 1e-9)
-        print(f"current learning_rate:{rate:f}")
-        print(
-            f"epoch: {epoch}, progress: {number}/{files}, step: {step}, "
-            f"loss: {np.mean(self.losses):f}, ppl: {math.exp(np.mean(self.language)):f}, "
-            f"next_sent_acc: {np.mean(self.right):f}, speed: {speed:f} steps/s, "
-            f"file: {name}, mask_type: {mode}",
-            flush=True,
-        )
-        self.reset()
+    def report(self):
+        words, follows, right = (sum(column) / len(self.rows) for column in zip(*self.rows))
+        speed = len(self.rows) / max(time.monotonic() - self.started, 1e-9)
+        return f"loss: {words + follows:f}", words, right, speed
 
 
-def save(model, folder, name):
+def validate(model, batches, epoch, step):
+    meter = Meter()
+    model.eval()
+    with torch.no_grad():
+        for batch in batches:
+            meter.add(*model(batch))
+    model.train()
+    loss, words, right, speed = meter.report()
+    each = sum(math.exp(row[0]) for row in meter.rows) / len(meter.rows)
+    print(f"[validation_set] epoch: {epoch}, step: {step}, {loss}, global ppl: {math.exp(words):f}, "
+          f"batch-averged ppl: {each:f}, next_sent_acc: {right:f}, speed: {speed:f} steps/s", flush=True)
+
+
+def save(model, config, folder):
     folder.mkdir(parents=True, exist_ok=True)
-    torch.save(model.state_dict(), folder / name)
+    torch.save({"config": config, "model": model.state_dict()}, folder / "ernie.pt")
+    print(f"saved {folder / 'ernie.pt'}", flush=True)
+
+
+def check_machine(args):
+    if args.use_cuda and not torch.cuda.is_available():
+        print("use_cuda: this machine has no CUDA device, training on its processor", flush=True)
+    if args.is_distributed:
+        raise SystemExit("is_distributed: this trainer runs on one host")
+    if args.use_fp16:
+        raise SystemExit("use_fp16: needs a CUDA device")
+
+
+def check_vocabulary(path, config):
+    if path:
+        entries = sum(1 for line in open(path, encoding="utf-8") if line.strip())
+        if entries > config["vocab_size"]:
+            raise SystemExit(f"{path} has {entries} entries, the configuration has room for {config['vocab_size']}")
+        print(f"vocabulary: {entries} entries", flush=True)
 
 
 def main():
     args = parse_arguments()
+    print("-----------  Configuration Arguments -----------")
     for name, value in sorted(vars(args).items()):
         print(f"{name}: {value}")
-    if args.use_cuda and not torch.cuda.is_available():
-        print("use_cuda is set, but this machine shows no CUDA device: training on the CPU")
+    print("------------------------------------------------", flush=True)
+    check_machine(args)
     config = json.loads(pathlib.Path(args.ernie_config_path).read_text())
-    model_dir = pathlib.Path(os.environ["SM_MODEL_DIR"])
-    checkpoints = model_dir / pathlib.PurePosixPath(args.checkpoints).name
+    check_vocabulary(args.vocab_path, config)
+    common = (args.batch_size, args.in_tokens, args.max_seq_len, config["vocab_size"])
+    train = Reader(os.environ["SM_CHANNEL_TRAIN"], "train_filelist", *common)
+    valid = Reader(os.environ["SM_CHANNEL_VALID"], "valid_filelist", *common, seed=2)
+    valid = list(itertools.islice(valid, VALIDATION_BATCHES))  # the same words asked every time
 
     torch.manual_seed(1)
-    random = np.random.default_rng(1)
     model = Ernie(config, args.weight_sharing)
-    print(f"{sum(p.numel() for p in model.parameters())} parameters, torch {torch.__version__}")
-    optimizer = torch.optim.AdamW(parameter_groups(model, args.weight_decay), eps=1e-8)
-    validation = load_validation(args, config["vocab_size"], limit=4)
-
-    progress = Progress()
-    stream = train_stream(args, config["vocab_size"], random)
-    for step, (epoch, number, files, name, mode, tensors) in enumerate(stream, 1):
-        rate = rate_at(step - 1, args)
+    optimizer = make_optimizer(model, args)
+    target, meter = pathlib.Path(args.checkpoints), Meter()
+    for step, batch in enumerate(itertools.islice(train, args.num_train_steps), 1):
         for group in optimizer.param_groups:
-            group["lr"] = rate
-        language_loss, sentence_loss, correct = model(*tensors)
+            group["lr"] = learning_rate(args, step - 1)
+        words, follows, right = model(batch)
         optimizer.zero_grad()
-        (language_loss + sentence_loss).backward()
+        (words + follows).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        progress.add(language_loss.detach(), sentence_loss.detach(), correct)
+        meter.add(words.detach(), follows.detach(), right)
         if step % args.skip_steps == 0:
-            progress.report(rate, epoch, number, files, step, name, mode)
+            loss, ppl, right, speed = meter.report()
+            print(f"current learning_rate:{optimizer.param_groups[0]['lr']:f}")
+            print(f"epoch: {train.epoch}, progress: {batch.progress}, step: {step}, {loss}, ppl: {math.exp(ppl):f}, "
+                  f"next_sent_acc: {right:f}, speed: {speed:f} steps/s, file: {batch.file}, "
+                  f"mask_type: {batch.mask_type}", flush=True)
+            meter.reset()
         if step % args.save_steps == 0:
-            save(model, checkpoints, f"step_{step}.pt")
+            save(model, config, target / f"step_{step}")
         if step % args.validation_steps == 0:
-            validate(model, validation, epoch, step)
-        if step >= args.num_train_steps:
-            break
-    save(model, model_dir, "ernie.pt")
-    (model_dir / "ernie_config.json").write_text(json.dumps(config, indent=2))
+            validate(model, valid, train.epoch, step)
+    save(model, config, target)
 
 
 if __name__ == "__main__":
