@@ -38,7 +38,8 @@ def daemon():
         yield home
     finally:
         try:
-            subprocess.run([yard.BIN / "trainyard", "down", "--stop-jobs"], timeout=60, check=False, capture_output=True)
+            subprocess.run([yard.BIN / "trainyard", "down", "--stop-jobs"], timeout=60, check=False,
+                           capture_output=True)
         finally:
             yard.LOG_TAIL = yard.daemon_log_tail()
             shutil.rmtree(home, ignore_errors=True)

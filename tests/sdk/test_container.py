@@ -25,7 +25,7 @@ def test_hyperparameters_keep_order_and_text():
 
 def test_resource_and_input_configuration():
     uri = yard.put("config/x")
-    text, _ = printed("cat /opt/ml/input/config/resourceconfig.json; echo; cat /opt/ml/input/config/inputdataconfig.json",
+    text, _ = printed("cd /opt/ml/input/config; cat resourceconfig.json; echo; cat inputdataconfig.json",
                       InputDataConfig=[yard.channel("train", uri, ContentType="text/csv"),
                                        yard.channel("fast", uri, InputMode="FastFile")])
     resource, channels = [json.loads(line) for line in text.splitlines() if line.strip()]

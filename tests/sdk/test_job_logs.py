@@ -109,7 +109,8 @@ def test_a_million_bytes_without_a_newline_arrive_complete():
 
 
 def test_unicode_and_bytes_that_are_none():
-    name = yard.run_shell("text", "printf 'Grüße – 日本 🚂\\n\\377\\376 bad\\n\\ttab\\n\\nafter empty\\nno newline at end'")
+    script = "printf 'Grüße – 日本 🚂\\n\\377\\376 bad\\n\\ttab\\n\\nafter empty\\nno newline at end'"
+    name = yard.run_shell("text", script)
     lines = yard.log_lines(name)
     assert "Grüße – 日本 🚂" in lines
     assert any(line.endswith(" bad") and "\ufffd" in line for line in lines)

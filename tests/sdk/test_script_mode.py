@@ -98,7 +98,8 @@ def test_the_log_names_the_interpreter_and_the_request(everything):
 
 
 def test_a_shell_entry_point_in_a_sub_folder():
-    files = {"steps/run.sh": "#!/bin/bash\nset -e\n. steps/lib.sh\nsay \"$0 $*\"\necho $SM_HP_STAGE > /opt/ml/model/stage\n",
+    files = {"steps/run.sh": "#!/bin/bash\nset -e\n. steps/lib.sh\nsay \"$0 $*\"\n"
+                             "echo $SM_HP_STAGE > /opt/ml/model/stage\n",
              "steps/lib.sh": "say() { echo \"said: $1\"; }\n"}
     name = run_script(files, {"stage": 0, "stop_stage": 3, "text": "it's $HOME"}, program="steps/run.sh")
     assert "said: ./steps/run.sh --stage 0 --stop_stage 3 --text it's $HOME" in yard.log_lines(name)
@@ -106,12 +107,14 @@ def test_a_shell_entry_point_in_a_sub_folder():
 
 
 def test_modules_beside_the_entry_point_can_be_imported():
-    files = {"pkg/__init__.py": "", "pkg/deep.py": "WORD = 'imported'", "train.py": "from pkg.deep import WORD; print(WORD)"}
+    files = {"pkg/__init__.py": "", "pkg/deep.py": "WORD = 'imported'",
+             "train.py": "from pkg.deep import WORD; print(WORD)"}
     assert "imported" in yard.log_lines(run_script(files))
 
 
 def test_requirements_that_are_there_already_cost_nothing():
-    name = run_script({"train.py": "import numpy; print('numpy', numpy.__version__)", "requirements.txt": "numpy>=1.20\n# x\n"})
+    name = run_script({"train.py": "import numpy; print('numpy', numpy.__version__)",
+                       "requirements.txt": "numpy>=1.20\n# x\n"})
     lines = yard.log_lines(name)
     assert any("everything is installed already" in line for line in lines), lines
     assert any(line.startswith("numpy ") for line in lines)
@@ -144,8 +147,8 @@ def test_requirements_from_a_wheel_in_the_source(tmp_path):
 
 def test_an_exception_is_the_reason_and_the_exit_code_is_the_toolkits():
     text = reason({"train.py": "def f():\n    raise ValueError('bad learning rate: -1')\nf()\n"}, {"lr": -1})
-    assert text.startswith("AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"ValueError: bad learning "
-                           "rate: -1")
+    assert text.startswith("AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"ValueError: bad "
+                           "learning rate: -1")
     assert "train.py --lr -1" in text and text.endswith(", exit code: 1")
     text = reason({"train.py": "import sys; print('giving up', file=sys.stderr); sys.exit(9)"})
     assert "ExitCode 9" in text and "giving up" in text and text.endswith(", exit code: 1")

@@ -68,7 +68,7 @@ def test_china():
     sagemaker = yard.client("sagemaker", "cn-north-1")
     name = yard.fresh("china")
     role = yard.ROLE.replace("arn:aws:", "arn:aws-cn:")
-    arn = sagemaker.create_training_job(**yard.request_for(name, "echo $TRAINING_JOB_ARN", RoleArn=role))["TrainingJobArn"]
+    arn = sagemaker.create_training_job(**yard.request_for(name, "true", RoleArn=role))["TrainingJobArn"]
     assert arn == f"arn:aws-cn:sagemaker:cn-north-1:{yard.ACCOUNT}:training-job/{name}"
     yard.wait_until(lambda: sagemaker.describe_training_job(TrainingJobName=name)["TrainingJobStatus"] == "Completed")
     logs = yard.client("logs", "cn-north-1")
@@ -112,7 +112,8 @@ def measured(daemon):
     """A job whose metric `loss` was 4, 2, 3 and whose `acc` was 0.5."""
     script = "echo loss=4; echo loss=2; echo acc=0.5; echo loss=3"
     definitions = [{"Name": "loss", "Regex": "loss=([0-9.]+)"}, {"Name": "acc", "Regex": "acc=([0-9.]+)"}]
-    return yard.run_shell("measured", script, AlgorithmSpecification=yard.algorithm(script, MetricDefinitions=definitions))
+    return yard.run_shell(
+        "measured", script, AlgorithmSpecification=yard.algorithm(script, MetricDefinitions=definitions))
 
 
 def window():
@@ -135,17 +136,16 @@ def test_metrics_in_every_dialect(measured, protocol):
     assert sum(point["SampleCount"] for point in points) == 3 and sum(point["Sum"] for point in points) == 9
     assert min(point["Minimum"] for point in points) == 2 and max(point["Maximum"] for point in points) == 4
     assert all(point["Timestamp"].second == 0 for point in points)
-    data = cloudwatch.get_metric_data(MetricDataQueries=[{"Id": "m1", "MetricStat": {
-        "Metric": {"Namespace": space, "MetricName": "acc", "Dimensions": dimension}, "Period": 60, "Stat": "Average"}}],
-        **window())["MetricDataResults"]
+    accuracy = {"Namespace": space, "MetricName": "acc", "Dimensions": dimension}
+    query = {"Id": "m1", "MetricStat": {"Metric": accuracy, "Period": 60, "Stat": "Average"}}
+    data = cloudwatch.get_metric_data(MetricDataQueries=[query], **window())["MetricDataResults"]
     assert [(result["Id"], result["Values"]) for result in data] == [("m1", [0.5])]
     now = datetime.datetime.now(datetime.timezone.utc)
-    own = yard.fresh("Own/Space")
-    cloudwatch.put_metric_data(Namespace=own, MetricData=[
-        {"MetricName": "mine", "Value": 1.5, "Timestamp": now, "Unit": "None", "Dimensions": [{"Name": "d", "Value": "ü"}]},
-        {"MetricName": "mine", "Value": 2.5, "Timestamp": now, "Unit": "None", "Dimensions": [{"Name": "d", "Value": "ü"}]}])
-    points = cloudwatch.get_metric_statistics(Namespace=own, MetricName="mine", Dimensions=[{"Name": "d", "Value": "ü"}],
-                                              Period=60, Statistics=["Average"], **window())["Datapoints"]
+    own = {"Namespace": yard.fresh("Own/Space")}
+    mine = {"MetricName": "mine", "Dimensions": [{"Name": "d", "Value": "ü"}]}
+    cloudwatch.put_metric_data(**own, MetricData=[
+        {**mine, "Value": value, "Timestamp": now, "Unit": "None"} for value in (1.5, 2.5)])
+    points = cloudwatch.get_metric_statistics(**own, **mine, Period=60, Statistics=["Average"], **window())["Datapoints"]
     assert [point["Average"] for point in points] == [2.0]
 
 
@@ -180,7 +180,8 @@ def post(target, body, **options):
     answer = wire.send("POST", "/", body, "sagemaker", {"X-Amz-Target": target, "Content-Type": JSON_11}, **options)
     document = json.loads(answer.content)
     assert answer.headers.get("x-amzn-requestid")
-    return answer.status_code, document.get("__type", "").split("#")[-1], document.get("message", document.get("Message"))
+    text = document.get("message", document.get("Message"))
+    return answer.status_code, document.get("__type", "").split("#")[-1], text
 
 
 def test_unknown_operations_and_services():
@@ -193,8 +194,9 @@ def test_unknown_operations_and_services():
     assert answer.status_code == 400 and b"<Code>InvalidAction</Code>" in answer.content
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b'{"TrainingJobName": 1}', b'{"a": "\xff"}', b"[" * 100_000, b'{"x":1}garbage',
-                                  b'"text"'], ids=["cut", "list", "type", "utf8", "deep", "tail", "text"])
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"TrainingJobName": 1}', b'{"a": "\xff"}', b"[" * 100_000,
+                                  b'{"x":1}garbage', b'"text"'],
+                         ids=["cut", "list", "type", "utf8", "deep", "tail", "text"])
 def test_malformed_json(body):
     status, code, message = post("SageMaker.DescribeTrainingJob", body)
     assert (status, code) == (400, "SerializationException")
@@ -236,7 +238,7 @@ def test_a_signature_of_another_hour_is_refused(monkeypatch):
 
 def test_unsigned_and_wrongly_signed_requests_are_refused():
     status, code, _ = post("SageMaker.ListTrainingJobs", b"{}", signed=False)
-    assert (status, code) in ((400, "MissingAuthenticationTokenException"), (403, "MissingAuthenticationTokenException"))
+    assert status in (400, 403) and code == "MissingAuthenticationTokenException"
     keys = wire.keys()
     keys.secret_key = "wrong"
     assert post("SageMaker.ListTrainingJobs", b"{}", credentials=keys)[1] == "InvalidSignatureException"

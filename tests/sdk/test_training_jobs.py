@@ -186,7 +186,7 @@ def test_the_failure_file_is_the_reason():
 
 
 def test_a_long_failure_file_is_cut_at_a_whole_character_and_keeps_the_exit_code():
-    reason = failure_of("i=0; while [ $i -lt 700 ]; do printf '語x'; i=$((i+1)); done > /opt/ml/output/failure; exit 9")
+    reason = failure_of("for i in $(seq 700); do printf '語x'; done > /opt/ml/output/failure; exit 9")
     assert len(reason) <= 1024
     assert reason.startswith("AlgorithmError: 語x語x") and reason.endswith(", exit code: 9")
     assert "\ufffd" not in reason
@@ -231,9 +231,9 @@ def test_waiters():
 def test_final_metrics_are_float32_of_the_last_match():
     definitions = [{"Name": "acc", "Regex": r"acc=([0-9.]+)"}, {"Name": "test:loss", "Regex": r"loss: (\S+)"},
                    {"Name": "never", "Regex": r"never (\d+)"}]
-    name = yard.run_shell("metrics", "echo 'acc=0.5 loss: 3e-1'; echo acc=0.9123 >&2; echo 'loss: nonsense'",
-                          AlgorithmSpecification=yard.algorithm("", MetricDefinitions=definitions, ContainerEntrypoint=[
-                              "/bin/sh", "-c", "echo 'acc=0.5 loss: 3e-1'; echo acc=0.9123 >&2; echo 'loss: nonsense'"]))
+    script = "echo 'acc=0.5 loss: 3e-1'; echo acc=0.9123 >&2; echo 'loss: nonsense'"
+    name = yard.run_shell("metrics", script, AlgorithmSpecification=yard.algorithm(
+        script, MetricDefinitions=definitions))
     job = yard.describe(name)
     found = {metric["MetricName"]: metric for metric in job["FinalMetricDataList"]}
     assert set(found) == {"acc", "test:loss"}

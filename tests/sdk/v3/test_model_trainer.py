@@ -40,7 +40,8 @@ def trainer(session, tmp_path, script, **options):
     source = tmp_path / "src"
     source.mkdir()
     (source / "train.py").write_text(script)
-    return ModelTrainer(training_image=yard.PYTORCH, source_code=SourceCode(source_dir=str(source), entry_script="train.py"),
+    return ModelTrainer(training_image=yard.PYTORCH,
+                        source_code=SourceCode(source_dir=str(source), entry_script="train.py"),
                         compute=Compute(instance_type="ml.m5.large", instance_count=1), sagemaker_session=session,
                         role=yard.ROLE, base_job_name="v3tests", **options)
 
