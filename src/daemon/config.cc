@@ -8,6 +8,7 @@
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace ty::daemon {

@@ -70,7 +70,7 @@ struct Daemon::Parts {
           authority(http::open_tls_authority(config.home / "ca")),
           db(config.home / "state.db"),
           objects(config.home / "objects", db, clock),
-          logs(config.home / "logs", db, clock),
+          logs(config.home / "logs", clock),
           metrics(db),
           tap(logs, db),
           images(all_definitions(config), candidate_interpreters(config)),
