@@ -103,7 +103,8 @@ int count_processes(const std::string& text) {
     int count = 0;
     for (const auto& entry : fs::directory_iterator("/proc")) {
         const auto cmdline = capture([&] { return sys::read_file(entry.path() / "cmdline"); });
-        if (cmdline.ok() && ty::Result<std::string>(cmdline).value().find(text) != std::string::npos)
+        if (cmdline.ok() &&
+            ty::Result<std::string>(cmdline).value().find(text) != std::string::npos)
             ++count;
     }
     return count;
@@ -224,6 +225,29 @@ TEST_CASE("what a program leaves running dies with it") {
     const plan::Finished end = job.run();
     CHECK(end.outcome.kind == Kind::completed);
     CHECK(count_processes("98765.4321") == 0);
+}
+
+TEST_CASE("without namespaces a job still runs, from its real folder, and leaves nothing behind") {
+    ::setenv("TRAINYARD_SANDBOX", "process", 1);
+    JobRun job;
+    job.daemon.plan.sdk_files = {{"/opt/trainyard/ca.pem", "certificate"}};
+    job.daemon.plan.environment.variables = {{"AWS_CA_BUNDLE", "/opt/trainyard/ca.pem"}};
+    job.shell(
+        "cd \"$SAGEMAKER_BASE_DIR\"; cat input/config/hyperparameters.json; echo; cat "
+        "$AWS_CA_BUNDLE; echo; "
+        "echo m > model/m; (setsid sh -c 'sleep 77777.125 & sleep 77777.125' > /dev/null 2>&1 &); "
+        "(setsid sleep 77777.125 &); trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done");
+    job.start();
+    REQUIRE(job.daemon.wait_for_line("ready"));
+    job.daemon.command({.grace = 20s});
+    const plan::Finished end = job.wait();
+    ::unsetenv("TRAINYARD_SANDBOX");
+    CHECK(end.outcome.kind == Kind::stopped);
+    CHECK(end.outcome.exit_code == 5);
+    CHECK(end.model_uploaded);
+    CHECK(job.daemon.has_line("certificate"));
+    CHECK(job.daemon.has_line("sandbox: process (TRAINYARD_SANDBOX asks for it)"));
+    CHECK(count_processes("77777.125") == 0);
 }
 
 TEST_CASE("failures say why") {
@@ -422,7 +446,8 @@ TEST_CASE("an ordinary user gets the same box" * doctest::may_fail(false)) {
     const sys::Output run =
         sys::run({.argv = {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
                            (dir.path() / "agent_process_test").string(),
-                           "--test-case=*job runs*,*box hides*,*leaves running*,*stop reaches*"}},
+                           "--test-case=*job runs*,*box hides*,*leaves running*,*stop "
+                           "reaches*,*without namespaces*"}},
                  Deadline::in(100s));
     ::unsetenv("TY_UNPRIVILEGED");
     CHECK_MESSAGE(run.exit.ok(), run.text);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -35,6 +36,11 @@ sys::Fd make_plan_file(const BoxPlan& plan) {
 }  // namespace
 
 Probe::Probe() {
+    if (const char* wanted = std::getenv("TRAINYARD_SANDBOX");
+        wanted != nullptr && std::string_view(wanted) == "process") {
+        failed_ = "TRAINYARD_SANDBOX asks for it";
+        return;
+    }
     const Result<std::monostate> started = capture([&] {
         errors_ = sys::make_pipe();
         sys::Command command;

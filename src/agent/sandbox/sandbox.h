@@ -17,7 +17,7 @@ struct ProbeResult {
     std::string why;         ///< why no higher rung; empty on the first
     bool real_root = false;  ///< without a user namespace
 };
-/// Tries the first rung for real, in a child. Never throws.
+/// Tries the first rung for real, in a child; TRAINYARD_SANDBOX=process skips it. Never throws.
 class Probe {
 public:
     Probe();

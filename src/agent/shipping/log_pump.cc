@@ -2,7 +2,7 @@
 #include "agent/shipping/log_pump.h"
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/retry.h"
 #include "base/text.h"
 #include "sys/sys.h"
 
@@ -18,7 +18,8 @@ namespace {
 constexpr std::size_t kChunk = 256u << 10;
 constexpr int kPipeSize = 1 << 20;
 constexpr std::size_t kTailKept = 64u << 10;
-constexpr milliseconds kGather = 100ms;
+constexpr milliseconds kFirstGather = 4ms;  ///< between the first sends after a silence
+constexpr milliseconds kLongestGather = 100ms;
 constexpr milliseconds kPatience = 30s;
 
 }  // namespace
@@ -116,10 +117,15 @@ void LogPump::read_loop(const std::stop_token& stop) {
 void LogPump::send_loop(const std::stop_token& stop) {
     ControlPlane daemon(start_);
     Deadline next = Deadline::in(0ms);
+    Backoff gather(kFirstGather, kLongestGather);
     for (;;) {
         const auto waits = [](const Output& output) { return !output.queue.empty(); };
+        const bool silent =
+            output_.with([](const Output& output) { return output.queue.empty(); });
         output_.wait(Deadline::never(), stop, waits, [](const Output&) {});
-        // The first line after a pause goes at once; under load lines gather.
+        if (silent && next.passed()) gather.reset();
+        // The first lines after a silence go at once; the longer a program talks the more they
+        // gather.
         output_.wait(
             next, stop,
             [](const Output& output) { return output.urgent || output.queue.has_full_batch(); },
@@ -127,7 +133,7 @@ void LogPump::send_loop(const std::stop_token& stop) {
         if (stop.stop_requested()) return;
         const LogQueue::Batch batch =
             output_.with([](Output& output) { return output.queue.pop(); });
-        next = Deadline::in(kGather);
+        next = Deadline::in(gather.next());
         if (!send(daemon, batch, stop)) return;
         output_.with([&](Output& output) {
             output.queue.release(batch);
