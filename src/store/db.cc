@@ -175,12 +175,12 @@ void Db::Impl::lead(const std::shared_ptr<Waiting>& self) {
     for (const auto& one : group) {
         if (one == self) continue;
         one->state.with([&](Waiting::State& s) {
-            s.failure = one->failure;
+            s.failure = std::move(one->failure);  // its thread alone lets go of it
             s.phase = Waiting::Phase::done;
         });
         one->state.notify();
     }
-    if (self->failure) std::rethrow_exception(self->failure);
+    if (self->failure) std::rethrow_exception(std::exchange(self->failure, nullptr));
 }
 
 Db::Db(const std::filesystem::path& path, DbOptions options) {
@@ -204,7 +204,9 @@ void Db::write(const std::function<void(Tx&)>& fn) {
         const auto [phase, failure] = self->state.wait(
             Deadline::never(), {},
             [](const Waiting::State& s) { return s.phase != Waiting::Phase::queued; },
-            [](Waiting::State& s) { return std::pair(s.phase, s.failure); });
+            [](Waiting::State& s) {
+                return std::pair(s.phase, std::exchange(s.failure, nullptr));
+            });
         if (phase == Waiting::Phase::done) {
             if (failure) std::rethrow_exception(failure);
             return;
