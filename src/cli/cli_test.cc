@@ -34,6 +34,7 @@ TEST_CASE("usage mistakes exit with 2 and choose no verb") {
     CHECK(parse({"describe"}).verb == nullptr);
     CHECK(parse({"jobs", "-o", "xml"}).exit_code == kUsage);
     CHECK(parse({"fly"}).exit_code == kUsage);
+    CHECK(parse({"completion", "fish"}).exit_code == kUsage);
 }
 
 TEST_CASE("every verb and its flags appear in both completion scripts") {

@@ -75,6 +75,7 @@ Parsed parse_command_line(const std::vector<Verb>& verbs, int argc, const char* 
             CLI::Option* option =
                 sub->add_option(argument.name, values.emplace_back(), argument.help);
             if (argument.required) option->required();
+            if (!argument.choices.empty()) option->check(CLI::IsMember(argument.choices));
             entry.arguments[argument.name] = option;
         }
         for (const Option& option : verb.options) add_option(*sub, option, values, entry.options);

@@ -22,6 +22,7 @@ struct Argument {
     std::string help;
     bool required = true;
     bool is_job = false;  ///< completed with the names of jobs
+    std::vector<std::string> choices = {};
 };
 
 /// Parsed command line of one verb. Options are keyed by their long name without dashes.

@@ -16,7 +16,7 @@ int run_completion(const Invocation& invocation) {
 Verb completion_verb() {
     return {.name = "completion",
             .summary = "print the completion script: source <(trainyard completion bash)",
-            .arguments = {{.name = "SHELL", .help = "bash or zsh"}},
+            .arguments = {{.name = "SHELL", .help = "bash or zsh", .choices = {"bash", "zsh"}}},
             .run = run_completion};
 }
 
