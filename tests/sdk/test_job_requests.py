@@ -41,14 +41,16 @@ def test_every_violation_is_named_at_once_in_the_words_of_aws():
                             "pattern: ") for p in parts)
     assert any(p.startswith(f"Value 'local' at 'resourceConfig.instanceType' {failed} satisfy enum value set: [")
                and "ml.m5.xlarge" in p for p in parts)
-    assert f"Value '0' at 'stoppingCondition.maxRuntimeInSeconds' {failed} have value greater than or equal to 1" in parts
+    assert (f"Value '0' at 'stoppingCondition.maxRuntimeInSeconds' {failed} have value greater than or equal to 1"
+            in parts)
 
 
 def test_one_violation_is_one():
-    code, message, _ = refusal(TrainingJobName="x" * 64)
+    image = "x" * 256
+    code, message, _ = refusal(AlgorithmSpecification={**yard.algorithm("true"), "TrainingImage": image})
     assert code == "ValidationException"
-    assert message == f"1 validation error detected: Value '{'x' * 64}' at 'trainingJobName' failed to satisfy " \
-                      "constraint: Member must have length less than or equal to 63"
+    assert message == f"1 validation error detected: Value '{image}' at 'algorithmSpecification.trainingImage' failed to " \
+                      "satisfy constraint: Member must have length less than or equal to 255"
 
 
 def test_missing_members_are_null_values():
@@ -59,7 +61,7 @@ def test_missing_members_are_null_values():
 
 
 @pytest.mark.parametrize("overrides, words", [
-    ({"HyperParameters": {"k": "v" * 2501}}, "Member must satisfy constraint: [Member must have length less than or "
+    ({"HyperParameters": {"k": "v" * 2501}}, "Map value must satisfy constraint: [Member must have length less than or "
                                              "equal to 2500"),
     ({"HyperParameters": {f"k{i}": "v" for i in range(101)}}, "100"),
     ({"Environment": {"1BAD": "x"}}, "[a-zA-Z_][a-zA-Z0-9_]*"),

@@ -145,7 +145,8 @@ def test_metrics_in_every_dialect(measured, protocol):
     mine = {"MetricName": "mine", "Dimensions": [{"Name": "d", "Value": "ü"}]}
     cloudwatch.put_metric_data(**own, MetricData=[
         {**mine, "Value": value, "Timestamp": now, "Unit": "None"} for value in (1.5, 2.5)])
-    points = cloudwatch.get_metric_statistics(**own, **mine, Period=60, Statistics=["Average"], **window())["Datapoints"]
+    points = cloudwatch.get_metric_statistics(
+        **own, **mine, Period=60, Statistics=["Average"], **window())["Datapoints"]
     assert [point["Average"] for point in points] == [2.0]
 
 
@@ -191,7 +192,8 @@ def test_unknown_operations_and_services():
     assert status in (400, 404) and code == "UnknownOperationException"
     answer = wire.send("POST", "/", b"Action=Nonsense&Version=2011-06-15", "sts",
                        {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"})
-    assert answer.status_code == 400 and b"<Code>InvalidAction</Code>" in answer.content
+    assert answer.status_code == 400 and b"Nonsense" in answer.content
+    assert b"<Code>NotImplemented</Code>" in answer.content or b"<Code>InvalidAction</Code>" in answer.content
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"TrainingJobName": 1}', b'{"a": "\xff"}', b"[" * 100_000,

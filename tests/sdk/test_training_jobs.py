@@ -224,7 +224,7 @@ def test_waiters():
     waiter.wait(TrainingJobName=yard.start("wait", "true"), WaiterConfig=pace)
     with pytest.raises(WaiterError, match="Failed"):
         waiter.wait(TrainingJobName=yard.start("wait", "exit 1"), WaiterConfig=pace)
-    with pytest.raises(WaiterError, match="Requested resource not found"):
+    with pytest.raises(WaiterError, match="ValidationException"):
         waiter.wait(TrainingJobName="nobody", WaiterConfig=pace)
 
 
