@@ -75,8 +75,12 @@ plan::SyncReply JobService::sync(const AgentIdentity& agent, const plan::SyncReq
     reply.acknowledged = std::max(reply.acknowledged, waited.seen);
     reply.gone = waited.gone;
     if (waited.stop && request.commands_seen < kStopCommand) {
-        reply.command_number = kStopCommand;
-        reply.command = plan::Stop{waited.grace};
+        const auto live = impl_->live.find(agent.attempt);
+        const Cached found = live ? impl_->find(live->job) : Cached{};
+        if (found.job != nullptr) {
+            reply.command_number = kStopCommand;
+            reply.command = plan::Stop{found.job->spec.node.limits.stop_grace};
+        }
     }
     return reply;
 }

@@ -17,7 +17,6 @@ LiveAttempt live_of(std::int64_t number, const Job& job) {
     live.name = job.spec.name;
     live.version = job.version;
     live.hosts = hosts_of(job.spec);
-    live.grace = job.spec.node.limits.stop_grace;
     live.stop = wants_stop(job);
     live.over = is_terminal(job.status);
     live.seen = attempt.seen;
@@ -95,7 +94,7 @@ Waited LiveAttempts::wait(const AttemptId& attempt, const std::string& host,
         if (found == state.attempts.end()) return Waited{};
         const LiveAttempt& live = found->second;
         const auto seen = live.seen.find(host);
-        return Waited{live.over || live.finished.contains(host), live.stop, live.grace,
+        return Waited{live.over || live.finished.contains(host), live.stop,
                       seen == live.seen.end() ? 0 : seen->second};
     };
     const auto ready = [&](const State& state) {

@@ -17,7 +17,6 @@ struct LiveAttempt {
     std::string region, name;
     std::int64_t version = 0;  ///< of the job this was made from
     std::vector<std::string> hosts;
-    seconds grace{120};
     bool stop = false;  ///< agents are to stop
     bool over = false;  ///< the job is terminal; the agents may go
     std::map<std::string, std::uint64_t> seen;
@@ -30,7 +29,6 @@ struct LiveAttempt {
 struct Waited {
     bool gone = true;
     bool stop = false;
-    seconds grace{120};
     std::uint64_t seen = 0;
 };
 

@@ -2,6 +2,8 @@
 #include "jobs/rows.h"
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/result.h"
 #include "base/text.h"
 #include "jobs/names.h"
 
@@ -15,7 +17,8 @@ namespace {
     "j.modified, j.version, t.state, s.instance_count, s.warning, s.node, s.document " \
     "from job j join job_state t on t.number = j.number join job_spec s on s.number = j.number "
 
-Row row_to_job(const store::Stmt& row) {
+/// Columns 0 to 11: all that changes, and who it is.
+Row row_to_outline(const store::Stmt& row) {
     Row result;
     result.number = row.integer(0);
     Job& job = result.job;
@@ -32,11 +35,15 @@ Row row_to_job(const store::Stmt& row) {
     job.created = row.instant(7);
     job.modified = row.instant(8);
     job.version = row.integer(9);
-    in_context("job " + job.spec.name, [&] {
-        state_from_json(row.text(10), job);
-        job.spec.node = plan::plan_from_json(row.text(13));
-    });
+    in_context("job " + job.spec.name, [&] { state_from_json(row.text(10), job); });
     job.spec.instance_count = static_cast<int>(row.integer(11));
+    return result;
+}
+
+Row row_to_job(const store::Stmt& row) {
+    Row result = row_to_outline(row);
+    Job& job = result.job;
+    in_context("job " + job.spec.name, [&] { job.spec.node = plan::plan_from_json(row.text(13)); });
     job.spec.warning = row.text(12);
     job.document = row.text(14);
     return result;
@@ -146,9 +153,20 @@ std::optional<Taken> find_taken(store::Tx& tx, const JobSpec& spec) {
 }
 
 std::vector<Row> live_jobs(store::Tx& tx) {
-    auto stmt = tx.prepare(TY_JOB_COLUMNS "where j.live = 1 order by j.number");
+    auto stmt = tx.prepare(
+        "select j.number, j.id, j.account, j.region, j.name, j.arn, j.status, j.created, "
+        "j.modified, j.version, t.state, s.instance_count "
+        "from job j join job_state t on t.number = j.number join job_spec s on s.number = j.number "
+        "where j.live = 1 order by j.number");
     std::vector<Row> rows;
-    while (stmt.step()) rows.push_back(row_to_job(stmt));
+    while (stmt.step()) {
+        // One unreadable row must not keep the service from starting.
+        auto row = capture([&stmt] { return row_to_outline(stmt); });
+        if (row.ok())
+            rows.push_back(std::move(row).value());
+        else
+            log::error("a stored job cannot be read", {{"error", row.error().what()}});
+    }
     return rows;
 }
 

@@ -48,6 +48,8 @@ struct Taken {
 std::optional<Taken> find_taken(store::Tx& tx, const JobSpec& spec);
 std::optional<Row> find_by_number(store::Tx& tx, std::int64_t number);
 
+/// What recovery needs of them: without document and node plan, which there may be a hundred
+/// thousand of.
 std::vector<Row> live_jobs(store::Tx& tx);
 std::vector<Job> newest(store::Tx& tx, const std::string& region, std::size_t offset,
                         std::size_t limit);

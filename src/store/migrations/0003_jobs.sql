@@ -20,8 +20,9 @@ create table job (
     idempotency text not null,            -- the client's invocation id; may be empty
     unique (region, name_key, account)
 ) strict;
-create index job_created on job (region, created, number);
-create index job_status_created on job (region, status, created, number);
+-- name_key and modified at the end let filters be decided without looking at the row.
+create index job_created on job (region, created, number, name_key, modified);
+create index job_status_created on job (region, status, created, number, name_key, modified);
 create index job_status_name on job (region, status, name_key, number);
 create index job_live on job (number) where live = 1;
 
