@@ -11,7 +11,7 @@ trap 'trainyard down --stop-jobs >/dev/null 2>&1 || true; rm -rf "$home"' EXIT
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
 say "trainyard up"
-trainyard up --port 0
+VIRTUAL_ENV="$root/.venv/train" trainyard up --port 0
 eval "$(trainyard env)"
 say "trainyard doctor"
 trainyard doctor || true

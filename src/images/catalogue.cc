@@ -151,12 +151,17 @@ plan::Environment Catalogue::resolve(const std::string& image) const {
     describe(definition, *probe, environment);
     const std::string bin = sys::fs::path(probe->python).parent_path().string();
     environment.path.insert(environment.path.begin(), bin);
-    // A venv's own folder, the folder its symbolic link points into, and its base installation.
-    for (const std::string& folder :
-         {sys::fs::path(bin).parent_path().string(), probe->prefix, probe->base_prefix}) {
-        if (!in_system(folder) &&
-            std::ranges::find(environment.readable, folder) == environment.readable.end())
-            environment.readable.push_back(folder);
+    // A venv's own folder, the folder its symbolic link points into, its base installation, and
+    // what it imports from elsewhere.
+    std::vector<std::string> needed = {sys::fs::path(bin).parent_path().string(), probe->prefix,
+                                       probe->base_prefix};
+    needed.insert(needed.end(), probe->path.begin(), probe->path.end());
+    for (const std::string& folder : needed) {
+        const bool covered =
+            std::ranges::any_of(environment.readable, [&](const std::string& have) {
+                return folder == have || folder.starts_with(have + "/");
+            });
+        if (!covered && !in_system(folder)) environment.readable.push_back(folder);
     }
     return environment;
 }

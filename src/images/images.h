@@ -34,6 +34,7 @@ std::vector<Definition> aws_framework_definitions();
 
 struct Probe {
     std::string python, version, prefix, base_prefix;
+    std::vector<std::string> path;  ///< folders it imports from, also those a .pth file adds
     std::vector<std::pair<std::string, std::string>>
         modules;  ///< name -> version of those installed
 };

@@ -18,7 +18,9 @@ std::string fake_python(const sys::TempDir& dir, const std::string& modules) {
     sys::write_file(path,
                     "#!/bin/sh\necho '{\"python\":\"" + path.string() +
                         "\",\"version\":\"3.11.2\",\"prefix\":\"" + (dir.path() / "env").string() +
-                        "\",\"base_prefix\":\"/usr\",\"modules\":" + modules + "}'\n",
+                        "\",\"base_prefix\":\"/usr\",\"path\":[\"" +
+                        (dir.path() / "env/lib").string() +
+                        "\",\"/elsewhere/packages\"],\"modules\":" + modules + "}'\n",
                     0755);
     return path.string();
 }
@@ -38,8 +40,9 @@ TEST_CASE("AWS's PyTorch image resolves to a Python that has torch, in any regio
     CHECK(environment.toolkit);
     CHECK(environment.description.starts_with("Python 3.11.2, torch 2.13.0 ("));
     CHECK(environment.path.front() == (dir.path() / "env" / "bin").string());
-    REQUIRE(environment.readable.size() == 1);
-    CHECK(environment.readable[0] == (dir.path() / "env").string());
+    // The interpreter's own folder once, and what it imports from elsewhere.
+    CHECK(environment.readable ==
+          std::vector<std::string>{(dir.path() / "env").string(), "/elsewhere/packages"});
     CHECK(
         catalogue.resolve("727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn/pytorch-training:1.13")
             .name == "pytorch");

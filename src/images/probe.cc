@@ -34,7 +34,7 @@ for module, package in names.items():
     found[module] = version
 print(json.dumps({"python": sys.executable, "version": platform.python_version(),
                   "prefix": os.path.realpath(sys.prefix), "base_prefix": os.path.realpath(sys.base_prefix),
-                  "modules": found}))
+                  "path": [os.path.realpath(p) for p in sys.path if os.path.isdir(p)], "modules": found}))
 )py";
 
 }  // namespace
@@ -51,6 +51,7 @@ std::optional<Probe> probe_python(const std::string& python) {
                     .version = answer.at("version").get<std::string>(),
                     .prefix = answer.at("prefix").get<std::string>(),
                     .base_prefix = answer.at("base_prefix").get<std::string>()};
+        probe.path = answer.at("path").get<std::vector<std::string>>();
         for (const auto& [name, version] : answer.at("modules").items())
             probe.modules.emplace_back(name, version.get<std::string>());
         return probe;
