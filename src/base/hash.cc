@@ -13,10 +13,14 @@
 
 namespace ty {
 
+// Init, update, final and not the one-shot SHA256(): that one goes through EVP and would link every
+// algorithm of OpenSSL into the agent.
 Sha256Digest sha256(std::string_view data) {
     Sha256Digest out{};
-    SHA256(reinterpret_cast<const unsigned char*>(data.data()), data.size(),
-           reinterpret_cast<unsigned char*>(out.data()));
+    SHA256_CTX context;
+    SHA256_Init(&context);
+    SHA256_Update(&context, data.data(), data.size());
+    SHA256_Final(reinterpret_cast<unsigned char*>(out.data()), &context);
     return out;
 }
 
