@@ -162,7 +162,8 @@ TEST_CASE("the box hides the host and shows a container") {
         "cat /opt/trainyard/ca.pem; echo; grep -E 'CapEff|NoNewPrivs' /proc/self/status; echo tty "
         "> /dev/null && head -c4 /dev/zero | wc -c; "
         "test -r /etc/shadow && grep -c . /etc/shadow; mount -t tmpfs x /mnt 2>&1; env | grep -c "
-        "'^TRAINYARD_'");
+        "'^TRAINYARD_'; echo leaked=$(tr '\\0' '\\n' < /proc/1/environ | grep -c "
+        "TRAINYARD_TEST_LEAK)");
     ::setenv("TRAINYARD_TEST_LEAK", "1", 1);
     const plan::Finished end = job.run();
     ::unsetenv("TRAINYARD_TEST_LEAK");
@@ -176,6 +177,7 @@ TEST_CASE("the box hides the host and shows a container") {
     CHECK(job.daemon.has_line("certificate"));
     CHECK(job.daemon.has_line("NoNewPrivs:\t1"));
     CHECK(job.daemon.has_line("mount: "));
+    CHECK(job.daemon.has_line("leaked=0"));
     const std::vector<std::string> lines = job.daemon.lines();
     CHECK(std::ranges::find(lines, "0") != lines.end());
     CHECK(job.daemon.wait_for_line("/home:"));
@@ -411,6 +413,28 @@ TEST_CASE(
     CHECK(job.run().outcome.kind == Kind::completed);
     CHECK(job.daemon.has_line("value 42"));
     CHECK(fs::exists(job.dir().path() / "cache/requirements"));
+}
+
+TEST_CASE("requirements that cannot be had are a failure in the toolkit's words") {
+    if (!fs::exists("/usr/bin/python3") ||
+        !sys::run({.argv = {"/usr/bin/python3", "-m", "pip", "--version"}}, Deadline::in(60s))
+             .exit.ok()) {
+        MESSAGE("skipped: no /usr/bin/python3 with pip");
+        return;
+    }
+    JobRun job;
+    job.daemon.plan.environment.python = "/usr/bin/python3";
+    job.daemon.plan.variables = {{"PIP_NO_INDEX", "1"}};
+    job.source(
+        {{"train.py", "print('must not run')\n"}, {"requirements.txt", "no-such-thing==9\n"}},
+        "train.py");
+    const plan::Finished end = job.run();
+    CHECK(end.outcome.kind == Kind::failed);
+    CHECK(end.outcome.reason.starts_with(
+        "AlgorithmError: InstallRequirementsError:\nExitCode 1\nErrorMessage \"ERROR:"));
+    CHECK(end.outcome.reason.find("no-such-thing==9") != std::string::npos);
+    CHECK(end.outcome.reason.ends_with("-m pip install -r requirements.txt\", exit code: 1"));
+    CHECK_FALSE(job.daemon.has_line("must not run"));
 }
 
 TEST_CASE("an agent that finds its own traces reports instead of running twice") {

@@ -81,6 +81,12 @@ Box::Box(const BoxPlan& plan, int output) {
     const sys::Fd plan_file = make_plan_file(plan);
     sys::Command command;
     command.argv = {kSelf, "box"};
+    // The program can read its init's environment: nothing of ours may be in it.
+    command.env.emplace();
+    if (const char* run = std::getenv("TRAINYARD_RUN");
+        run != nullptr && plan.rung == Rung::process) {
+        command.env->push_back(std::string("TRAINYARD_RUN=") + run);
+    }
     command.stdout_fd = output;
     command.stderr_fd = output;
     command.keep = {{plan_file.get(), kBoxPlanFd}, {theirs.get(), kBoxControlFd}};

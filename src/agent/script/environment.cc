@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/script/environment.h"
 
+#include <algorithm>
+
 namespace ty::agent {
 
 JobPython::JobPython(const plan::NodePlan& plan, const HostPaths& host, Runner& runner)
@@ -35,12 +37,17 @@ std::string JobPython::interpreter() const {
 }
 
 std::vector<std::string> JobPython::bin() const {
-    std::vector<std::string> folders;
-    if (home_) folders.push_back(seen_as_ + "/bin");
-    for (const std::string& layer : layers_) folders.push_back(layer + "/bin");
-    folders.insert(folders.end(), plan_.environment.path.begin(), plan_.environment.path.end());
+    std::vector<std::string> all;
+    if (home_) all.push_back(seen_as_ + "/bin");
+    for (const std::string& layer : layers_) all.push_back(layer + "/bin");
+    all.insert(all.end(), plan_.environment.path.begin(), plan_.environment.path.end());
     if (!plan_.environment.python.empty()) {
-        folders.push_back(sys::fs::path(plan_.environment.python).parent_path().string());
+        all.push_back(sys::fs::path(plan_.environment.python).parent_path().string());
+    }
+    std::vector<std::string> folders;
+    for (std::string& folder : all) {
+        if (std::ranges::find(folders, folder) == folders.end())
+            folders.push_back(std::move(folder));
     }
     return folders;
 }

@@ -11,6 +11,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include <algorithm>
 #include <memory>
 
 #include <fcntl.h>
@@ -106,6 +107,15 @@ private:
         return join(parts, "/");
     }
 
+    /// As check_path, but what is refused is the link that names the target.
+    std::string check_target(const std::string& link, const std::string& target) {
+        const std::vector<std::string> parts = split(target, '/');
+        if (target.starts_with('/') || std::ranges::find(parts, "..") != parts.end())
+            refuse(link,
+                   "the hard link leads out of the archive, to \"" + to_valid_utf8(target) + "\"");
+        return check_path(target.c_str());
+    }
+
     void one(archive_entry* entry) {
         const std::string path = check_path(::archive_entry_pathname(entry));
         const auto type = ::archive_entry_filetype(entry);
@@ -178,7 +188,7 @@ private:
     }
 
     void hard_link(const std::string& path, const char* raw_target) {
-        const std::string target = check_path(raw_target);
+        const std::string target = check_target(path, raw_target);
         if (path.empty() || target.empty() || path == target)
             refuse(path, "it is a link to nothing");
         const auto [from_folder, from_name] = parent_of(target);
