@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes the Python environments of the examples and tests under .venv/.
 #
-#   tools/python_env.sh train v2 v3     make those that are missing or out of date
+#   tools/python_env.sh [train v2 v3]   make those that are missing or out of date
 #   tools/python_env.sh --lock v2       write requirements/v2.lock anew from requirements/v2.txt
 #
 # requirements/<name>.txt pins what is asked for, requirements/<name>.lock everything below it.
@@ -82,7 +82,7 @@ lock() {
         sed -E 's/\+[a-z0-9.]+$//' >"$root/requirements/$name.lock"
 }
 
-[[ $# -gt 0 ]] || fail "usage: tools/python_env.sh [--lock] train|v2|v3|bench ..."
+[[ $# -gt 0 ]] || set -- train v2 v3
 mkdir -p "$root/.venv"
 exec 9>"$root/.venv/.lock"
 flock 9
