@@ -60,7 +60,7 @@ private:
     Sync<Entries> entries_;
 };
 
-/// SigV4, header or presigned form, any service. `body_hash` is the hex SHA-256 of the body where
+/// SigV4, header or presigned form, any service; and S3 URLs presigned the older way. `body_hash` is the hex SHA-256 of the body where
 /// the caller has read it (JSON and query services); empty: x-amz-content-sha256 is taken (S3).
 /// Throws denied with S3's codes as reason: MissingAuthenticationToken (unsigned),
 /// InvalidAccessKeyId, SignatureDoesNotMatch, RequestTimeTooSkewed (15 min), AccessDenied

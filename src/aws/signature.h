@@ -32,6 +32,10 @@ struct Claim {
 /// AuthorizationQueryParametersError, invalid InvalidRequest.
 std::optional<Claim> read_claim(const http::Request& request);
 
+/// Presigned S3 URLs of the signature before version 4; `verify` turns to them.
+bool is_old_presigned(const http::Request& request);
+Verified verify_old_presigned(const http::Request& request, const KeyLookup& keys, Instant now);
+
 /// How the path enters the signature: S3 signs it as sent, everybody else normalises and encodes
 /// again.
 std::string canonical_path(std::string_view service, std::string_view path);

@@ -428,3 +428,49 @@ TEST_CASE("our presigned URLs verify, with prefix, token and port") {
     request.method = "PUT";
     CHECK(refusal(request, "", only(session), now) == "SignatureDoesNotMatch");
 }
+
+TEST_CASE("presigned URLs of the older signature verify as boto3 makes them") {
+    const Credentials keys{"AKID", "secret", ""}, session{"AKID", "secret", "to/k+en="};
+    const Instant end = at("20260131T120000Z");  // 1769860800
+    const http::Request get = make("GET",
+                                   "/b/a%20b%2Bc?AWSAccessKeyId=AKID&Signature="
+                                   "%2Bmp70bbCScDb1TUCv0k%2F%2BCaeTwQ%3D&Expires=1769860800",
+                                   {{"Host", "127.0.0.1:4545"}});
+    CHECK(refusal(get, "", only(keys), end) == "");
+    CHECK(refusal(get, "", only(keys), end + seconds(1)) == "AccessDenied");
+    CHECK(refusal(get, "", only({"OTHER", "secret", ""}), end) == "InvalidAccessKeyId");
+    CHECK(refusal(get, "", only({"AKID", "wrong", ""}), end) == "SignatureDoesNotMatch");
+    CHECK(refusal(get, "", only(session), end) == "InvalidToken");
+    CHECK(verify(get, "", only(keys), end).scope.access_key == "AKID");
+
+    http::Request changed = get;
+    changed.path += "x";
+    CHECK(refusal(changed, "", only(keys), end) == "SignatureDoesNotMatch");
+    changed = get;
+    changed.query += "&acl";
+    CHECK(refusal(changed, "", only(keys), end) == "SignatureDoesNotMatch");
+    changed = get;
+    changed.headers.add("x-amz-meta-new", "1");
+    CHECK(refusal(changed, "", only(keys), end) == "SignatureDoesNotMatch");
+    changed.query = replace_all(get.query, "1769860800", "soon");
+    CHECK(refusal(changed, "", only(keys), end) == "AccessDenied");
+
+    const http::Request put =
+        make("PUT",
+             "/b/k?uploadId=x%2Fy&partNumber=2&AWSAccessKeyId=AKID&Signature="
+             "iZI8ECN8aZF8qzJyMNuyJRwGpUI%3D&content-type=text%2Fplain&x-amz-meta-who=me&"
+             "Expires=1769860800",
+             {{"Host", "127.0.0.1:4545"}, {"Content-Type", "text/plain"}});
+    CHECK(refusal(put, "", only(keys), end) == "");
+    http::Request other = put;
+    other.headers.set("Content-Type", "text/html");
+    CHECK(refusal(other, "", only(keys), end) == "SignatureDoesNotMatch");
+
+    const http::Request with_token =
+        make("GET",
+             "/b/k?response-content-type=a%2Fb&AWSAccessKeyId=AKID&Signature="
+             "L3hXc2Uj1eSTbmS10s50tP5qPL8%3D&x-amz-security-token=to%2Fk%2Ben%3D&"
+             "Expires=1769860800",
+             {{"Host", "127.0.0.1:4545"}});
+    CHECK(refusal(with_token, "", only(session), end) == "");
+}

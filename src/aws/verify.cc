@@ -192,6 +192,7 @@ std::string SigningKeys::get(const Credentials& credentials, const Scope& scope)
 Verified verify(const http::Request& request, std::string_view body_hash, const KeyLookup& keys,
                 Instant now, SigningKeys* cache) {
     std::optional<Claim> claim = read_claim(request);
+    if (!claim && is_old_presigned(request)) return verify_old_presigned(request, keys, now);
     if (!claim)
         refuse("MissingAuthenticationToken",
                "Missing Authentication Token: the request is not signed");
