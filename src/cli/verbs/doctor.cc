@@ -84,14 +84,17 @@ void check_sandbox(std::vector<Finding>& out) {
         out.push_back({"sandbox", Finding::State::problem, answer.error().what()});
         return;
     }
-    for (const Json& row : answer.value().value("findings", Json::array())) {
-        const std::string state = row.value("state", "note");
-        out.push_back({row.value("subject", "sandbox"),
-                       state == "ok"        ? Finding::State::ok
-                       : state == "problem" ? Finding::State::problem
-                                            : Finding::State::note,
-                       row.value("text", "")});
-    }
+    const std::string rung = answer.value().value("rung", "");
+    const std::string why = answer.value().value("why", "");
+    const bool boxed = rung == "namespaces";
+    std::string text = boxed ? format("programs run in namespaces of their own, as {}",
+                                      answer.value().value("root", false) ? "root" : "you")
+                             : format(
+                                   "programs run as plain processes of yours (rung \"{}\"): they "
+                                   "see this machine and each other",
+                                   rung);
+    if (!why.empty()) text += "; " + why;
+    out.push_back({"sandbox", boxed ? Finding::State::ok : Finding::State::note, text});
 }
 
 void check_environments(const sys::fs::path& home, std::vector<Finding>& out) {
