@@ -60,6 +60,12 @@ void MetricStore::put(const MetricId& id, std::span<const MetricPoint> points) {
     db_.write([&](store::Tx& tx) { put(tx, id, points); });
 }
 
+void MetricStore::put(std::span<const std::pair<MetricId, MetricPoint>> points) {
+    db_.write([&](store::Tx& tx) {
+        for (const auto& [id, point] : points) put(tx, id, std::span(&point, 1));
+    });
+}
+
 void MetricStore::put(store::Tx& tx, const MetricId& id, std::span<const MetricPoint> points) {
     if (points.empty()) return;
     for (const MetricPoint& point : points)
@@ -114,6 +120,25 @@ std::vector<MetricId> MetricStore::list(std::string_view space, std::string_view
             out.push_back({.space = stmt.text(0),
                            .name = stmt.text(1),
                            .dimensions = parse_dimensions(stmt.text(2))});
+    });
+    return out;
+}
+
+std::vector<MetricStore::Listed> MetricStore::list_after(std::int64_t after, std::size_t limit,
+                                                         std::string_view space,
+                                                         std::string_view name) const {
+    std::vector<Listed> out;
+    db_.read([&](store::Tx& tx) {
+        store::Stmt stmt = tx.prepare(
+            "select id, space, name, dimensions from metric_series"
+            " where id > ?1 and (?2 = '' or space = ?2) and (?3 = '' or name = ?3)"
+            " order by id limit ?4");
+        stmt.bind(1, after).bind(2, space).bind(3, name).bind(4, std::int64_t(limit));
+        while (stmt.step())
+            out.push_back({.key = stmt.integer(0),
+                           .id = {.space = stmt.text(1),
+                                  .name = stmt.text(2),
+                                  .dimensions = parse_dimensions(stmt.text(3))}});
     });
     return out;
 }

@@ -153,12 +153,21 @@ class MetricStore {
 public:
     explicit MetricStore(store::Db& db);
     void put(const MetricId& id, std::span<const MetricPoint> points);
+    /// Several series in one transaction: all or none.
+    void put(std::span<const std::pair<MetricId, MetricPoint>> points);
     /// As put, inside the caller's transaction (the tap).
     static void put(store::Tx& tx, const MetricId& id, std::span<const MetricPoint> points);
     /// Aggregates in [start, end) per period, ascending; empty periods absent.
     std::vector<Datapoint> query(const MetricId& id, Instant start, Instant end,
                                  seconds period) const;
     std::vector<MetricId> list(std::string_view space, std::string_view name = {}) const;
+    struct Listed {
+        std::int64_t key = 0;  ///< rises with every new series
+        MetricId id;
+    };
+    /// At most `limit` series with a key above `after`, by key; empty space or name: any.
+    std::vector<Listed> list_after(std::int64_t after, std::size_t limit, std::string_view space,
+                                   std::string_view name) const;
     /// The last point by arrival.
     std::optional<MetricPoint> last(const MetricId& id) const;
 
