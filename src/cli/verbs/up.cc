@@ -32,19 +32,29 @@ int announce(const DaemonInfo& daemon, const sys::fs::path& home, std::string_vi
     return kOk;
 }
 
+/// The daemon that holds the folder, once it answers. It may be starting still, or just dying: then
+/// nullopt once it is gone.
+std::optional<DaemonInfo> running_daemon(const sys::fs::path& home) {
+    const Deadline by = Deadline::in(seconds(10));
+    while (is_daemon_alive(home)) {
+        auto daemon = read_daemon(home);
+        if (daemon && is_healthy(*daemon, Deadline::in(seconds(2)))) return daemon;
+        if (by.passed())
+            throw_error(Code::unavailable, "",
+                        "the daemon with pid {} holds {} but does not answer; `trainyard down`, "
+                        "then try again",
+                        daemon ? daemon->pid : 0, home.string());
+        sys::pause(Deadline::in(milliseconds(20)), {});
+    }
+    return std::nullopt;
+}
+
 int run_up(const Invocation& invocation) {
     const sys::fs::path home = home_of(invocation);
     sys::fs::create_directories(home);
     sys::fs::permissions(home, sys::fs::perms::owner_all);
-    if (is_daemon_alive(home)) {
-        const DaemonInfo daemon = require_daemon(home);
-        if (is_healthy(daemon, Deadline::in(seconds(10))))
-            return announce(daemon, home, "is already running");
-        throw_error(
-            Code::unavailable, "",
-            "the daemon with pid {} holds {} but does not answer; `trainyard down`, then try again",
-            daemon.pid, home.string());
-    }
+    if (const auto daemon = running_daemon(home))
+        return announce(*daemon, home, "is already running");
     const sys::fs::path log = home / "daemon.log";
     const sys::Fd log_fd = sys::open_write(log, O_APPEND, 0600);
     sys::Command command{.argv = {sibling_binary("trainyardd").string(), "--home", home.string()},
