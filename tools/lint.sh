@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Style that a machine can check: formatting, module borders, file sizes, shell scripts.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 failed=0
 git ls-files '*.cc' '*.h' | grep -v '^src/shapes/' | xargs clang-format-14 --dry-run -Werror 2>&1 | grep -E 'error:' | head -20
 [ "${PIPESTATUS[2]}" -eq 0 ] || { echo "lint: run make fmt"; failed=1; }

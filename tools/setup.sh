@@ -3,9 +3,10 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 missing=""
-for package in $(grep -v '^#' "$here/packages.txt"); do
+while read -r package; do
+    case $package in ''|'#'*) continue ;; esac
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $package"
-done
+done < "$here/packages.txt"
 [ -n "$missing" ] || exit 0
 run=""
 if [ "$(id -u)" -ne 0 ]; then

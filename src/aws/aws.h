@@ -60,13 +60,13 @@ private:
     Sync<Entries> entries_;
 };
 
-/// SigV4, header or presigned form, any service; and S3 URLs presigned the older way. `body_hash` is the hex SHA-256 of the body where
-/// the caller has read it (JSON and query services); empty: x-amz-content-sha256 is taken (S3).
-/// Throws denied with S3's codes as reason: MissingAuthenticationToken (unsigned),
-/// InvalidAccessKeyId, SignatureDoesNotMatch, RequestTimeTooSkewed (15 min), AccessDenied
-/// (presigned and out of time, or a header left out of the signature), InvalidToken,
-/// AuthorizationHeaderMalformed, AuthorizationQueryParametersError; invalid "InvalidRequest" for
-/// other signature algorithms. `cache` may be null.
+/// SigV4, header or presigned form, any service; and S3 URLs presigned the older way. `body_hash`
+/// is the hex SHA-256 of the body where the caller has read it (JSON and query services); empty:
+/// x-amz-content-sha256 is taken (S3). Throws denied with S3's codes as reason:
+/// MissingAuthenticationToken (unsigned), InvalidAccessKeyId, SignatureDoesNotMatch,
+/// RequestTimeTooSkewed (15 min), AccessDenied (presigned and out of time, or a header left out of
+/// the signature), InvalidToken, AuthorizationHeaderMalformed, AuthorizationQueryParametersError;
+/// invalid "InvalidRequest" for other signature algorithms. `cache` may be null.
 Verified verify(const http::Request& request, std::string_view body_hash, const KeyLookup& keys,
                 Instant now, SigningKeys* cache = nullptr);
 

@@ -15,9 +15,9 @@ namespace ty::engine {
 
 /// What an agent is told at start; the rest it fetches with the token.
 struct AgentStart {
-    std::string host;            ///< "algo-1"
-    std::string control_plane;   ///< URL
-    std::string token;           ///< valid for this attempt only
+    std::string host;           ///< "algo-1"
+    std::string control_plane;  ///< URL
+    std::string token;          ///< valid for this attempt only
 };
 
 struct Placement {
@@ -30,7 +30,7 @@ struct Allocation {
     AttemptId attempt;
     std::string host;
     AgentState state = AgentState::running;
-    std::string ending;          ///< how it went, when known: "SIGKILL (signal 9)"
+    std::string ending;  ///< how it went, when known: "SIGKILL (signal 9)"
 };
 
 struct Capacity {

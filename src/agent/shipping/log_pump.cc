@@ -120,8 +120,7 @@ void LogPump::send_loop(const std::stop_token& stop) {
     Backoff gather(kFirstGather, kLongestGather);
     for (;;) {
         const auto waits = [](const Output& output) { return !output.queue.empty(); };
-        const bool silent =
-            output_.with([](const Output& output) { return output.queue.empty(); });
+        const bool silent = output_.with([](const Output& output) { return output.queue.empty(); });
         output_.wait(Deadline::never(), stop, waits, [](const Output&) {});
         if (silent && next.passed()) gather.reset();
         // The first lines after a silence go at once; the longer a program talks the more they
