@@ -189,9 +189,11 @@ def bench_pipeline():
 
 def bench_list():
     yard = Trainyard()
-    subprocess.run([BIN / "bench_fill_jobs", yard.endpoint, *yard.keys, yard.home / "state.db", "100000"], check=True)
+    run_json(BIN / "bench_job_latency", yard.endpoint, *yard.keys, 1)  # one finished job to copy
+    time.sleep(1)
     yard.process.send_signal(signal.SIGTERM)
     yard.process.wait()
+    subprocess.run([sys.executable, ROOT / "bench/fill_jobs.py", yard.home / "state.db", "100000"], check=True)
     yard.process = subprocess.Popen([BIN / "trainyardd", "--home", yard.home, "--port", str(yard.port)], stderr=subprocess.DEVNULL)
     wait_until_answers(yard.endpoint + "/healthz")
     result = run_json(BIN / "bench_list_rate", yard.endpoint, *yard.keys, 500)
