@@ -28,7 +28,6 @@ wanted_stamp() {
         "$python" --version
         cat "$root/requirements/$1.txt" "$root/requirements/$1.lock"
         [[ $clients == *" $1 "* ]] && cat "$root/requirements/train.txt" "$root/requirements/train.lock"
-        cat "$0"
     } 2>/dev/null | sha256sum | cut -d' ' -f1
 }
 
