@@ -75,7 +75,7 @@ def main():
         print(f"artefact {estimator.model_data}")
         S3Downloader.download(estimator.model_data, str(folder / "artefact"), sagemaker_session=session)
         with tarfile.open(folder / "artefact" / "model.tar.gz") as archive:
-            archive.extract("model.pt", folder, filter="data")
+            archive.extract("model.pt", folder)
         accuracy = test_accuracy(folder / "model.pt", test)
     print(f"test accuracy {accuracy:.4f}")
     assert accuracy >= LEAST_ACCURACY, f"expected at least {LEAST_ACCURACY}"

@@ -97,7 +97,7 @@ def main():
         S3Downloader.download(estimator.model_data, folder, sagemaker_session=session)
         with tarfile.open(pathlib.Path(folder) / "model.tar.gz") as archive:
             names = sorted(name.removeprefix("./") for name in archive.getnames() if name.endswith(".pt"))
-            archive.extractall(folder, filter="data")
+            archive.extractall(folder)
         model = torch.load(pathlib.Path(folder) / "ernie.pt", weights_only=True)["model"]
     print(f"artefact {estimator.model_data} holds {', '.join(names)}")
     assert names == ["ernie.pt", "step_20/ernie.pt"] if SHORT else len(names) == 4

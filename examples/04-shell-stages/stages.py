@@ -47,7 +47,7 @@ def main():
 
         S3Downloader.download(estimator.model_data, name, sagemaker_session=session)
         with tarfile.open(folder / "model.tar.gz") as archive:
-            archive.extractall(folder / "model", filter="data")
+            archive.extractall(folder / "model")
         pixels = torch.tensor(test[:, 1:], dtype=torch.float32)
         for file in ("final.zip", "final_quant.zip"):
             path = folder / "model" / file
