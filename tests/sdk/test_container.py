@@ -77,7 +77,7 @@ def test_channels_and_input_are_writable_copies():
 
 def test_the_tree_of_folders_is_there_and_nothing_disturbing():
     text, _ = printed("cd /opt/ml; for d in model output output/data input/config input/data code; do "
-                      "[ -d $d ] && [ -w $d ] && echo $d; done; ls output code; "
+                      "[ -d $d ] && [ -w $d ] && echo $d; done; ls output; ls code; "
                       "[ -e /opt/ml/metadata ] && echo metadata; true")
     assert text.split() == ["model", "output", "output/data", "input/config", "input/data", "code", "data"]
 

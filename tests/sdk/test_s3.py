@@ -124,13 +124,20 @@ def test_conditions(s3, bucket):
     assert yard.error_of(s3.put_object, Bucket=bucket, Key="c", Body=b"3", IfNoneMatch="*")[2] == 412
 
 
-def test_presigned_urls(s3, bucket):
-    put = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "p q/ü", "ContentType": "text/plain"})
+@pytest.mark.parametrize("version", [None, "s3v4"], ids=["as-boto3-does", "v4"])
+def test_presigned_urls(bucket, version):
+    """boto3 makes URLs of the older signature in us-east-1 unless it is told otherwise."""
+    s3 = boto3.session.Session().client("s3", config=Config(signature_version=version))
+    key = {"Bucket": bucket, "Key": "p q/ü+"}
+    put = s3.generate_presigned_url("put_object", {**key, "ContentType": "text/plain"})
+    assert ("X-Amz-Signature" in put) == (version == "s3v4")
     assert fetch(put, b"by url", "PUT", {"Content-Type": "text/plain"})[0] == 200
-    get = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "p q/ü"}, ExpiresIn=60)
+    assert fetch(put, b"by url", "PUT", {"Content-Type": "text/html"})[0] == 403
+    get = s3.generate_presigned_url("get_object", {**key, "ResponseContentType": "image/png"}, ExpiresIn=60)
     assert fetch(get) == (200, b"by url")
-    assert fetch(get + "x")[0] == 403
-    short = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "p q/ü"}, ExpiresIn=1)
+    assert fetch(get.replace("image", "text"))[0] == 403
+    assert fetch(get, method="DELETE")[0] == 403
+    short = s3.generate_presigned_url("get_object", key, ExpiresIn=1)
     time.sleep(2.1)
     status, body = fetch(short)
     assert status == 403 and b"<Code>AccessDenied</Code>" in body and b"expired" in body

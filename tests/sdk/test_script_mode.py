@@ -191,7 +191,8 @@ def test_evil_archives_are_refused_by_entry_and_write_nothing(entry, daemon):
 def test_a_link_that_is_written_through_is_refused():
     through = tarfile.TarInfo("dir/evil.txt")
     text = reason({"dir": member("dir", tarfile.SYMTYPE, "sub"), "dir/evil.txt": through, "train.py": ""})
-    assert text.startswith("ClientError: source code: ") and "dir/evil.txt" in text
+    assert text.startswith("ClientError: source code: ")
+    assert 'entry "dir' in text and "written through a link" in text
 
 
 def test_what_is_no_archive_is_said():
@@ -213,4 +214,4 @@ def test_a_package_with_setup_py_runs_as_a_module():
     files = {"setup.py": "from setuptools import setup\nsetup(name='tinypkg', version='1', py_modules=['train'])\n",
              "train.py": "import sys\nprint('module', __name__, sys.argv[1:])\n"}
     name = run_script(files, {"x": 1}, Environment={"PIP_NO_BUILD_ISOLATION": "1", "PIP_NO_INDEX": "1"})
-    assert "module __main__ ['--x', '1']" in yard.log_lines(name)
+    assert "module __main__ ['-x', '1']" in yard.log_lines(name)

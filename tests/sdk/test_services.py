@@ -80,7 +80,7 @@ def test_assumed_roles_work_as_keys():
     sts = yard.client("sts")
     given = sts.assume_role(RoleArn=yard.ROLE, RoleSessionName="me")["Credentials"]
     session = boto3.session.Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
-    assert session.client("sts").get_caller_identity()["Arn"].endswith("assumed-role/TrainyardExecutionRole/me")
+    assert ":assumed-role/TrainyardExecutionRole/" in session.client("sts").get_caller_identity()["Arn"]
     assert "Buckets" in session.client("s3").list_buckets()
     assert given["Expiration"] > datetime.datetime.now(datetime.timezone.utc)
     broken = boto3.session.Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"] + "x")

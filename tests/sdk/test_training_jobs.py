@@ -246,8 +246,8 @@ def test_a_gpu_type_mapped_to_the_cpu_runs_and_says_so():
     resources = {"InstanceType": "ml.p3.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
     name = yard.run_shell("mapped", 'grep -o "ml.p3.2xlarge" /opt/ml/input/config/resourceconfig.json',
                           ResourceConfig=resources)
-    said = yard.log_lines(name) + [e["StatusMessage"] for e in yard.describe(name)["SecondaryStatusTransitions"]]
-    assert any("ml.p3.2xlarge is mapped to the CPU" in text for text in said), said
+    for said in (yard.log_lines(name), [yard.describe(name)["SecondaryStatusTransitions"][0]["StatusMessage"]]):
+        assert any("ml.p3.2xlarge is mapped to the CPU" in text for text in said), said
 
 
 def test_spot_and_unused_fields_are_accepted():
