@@ -139,6 +139,12 @@ plan::Payload Script::payload() const {
 }
 
 void Script::event() {
+    // No agent speaks before it was started.
+    const Deadline by = Deadline::in(kPatience);
+    while (actual(word(1), "launched") != "launched") {
+        if (by.passed()) fail("its agent was never started");
+        sys::pause(Deadline::in(milliseconds(1)), {});
+    }
     auto& told = told_[word(1) + " " + word(2)];
     told.push_back({told.size() + 1, clock_.now(), word(2), payload()});
     plan::SyncRequest request;
