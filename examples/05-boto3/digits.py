@@ -1,4 +1,4 @@
-"""What the SageMaker SDK does for a training job, done by hand with boto3: upload, create, wait, read logs and metrics."""
+"""What the SageMaker SDK does for a training job, by hand with boto3: upload, create, wait, read logs and metrics."""
 
 import datetime
 import io
@@ -33,8 +33,8 @@ def upload(s3, bucket):
         tar.add(SOURCE / "train.py", "train.py")
     archive.seek(0)
     s3.upload_fileobj(archive, bucket, "digits/sourcedir.tar.gz")
-    keys = [item["Key"] for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket) for item in page["Contents"]]
-    print("uploaded", *keys)
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    print("uploaded", *(item["Key"] for page in pages for item in page["Contents"]))
     return test
 
 
@@ -42,7 +42,8 @@ def request(job, bucket, account, region):
     """A script-mode job: the framework image finds the program through two hyperparameters, in JSON."""
     channels = [
         {"ChannelName": name, "DataSource": {"S3DataSource": {
-            "S3DataType": "S3Prefix", "S3Uri": f"s3://{bucket}/digits/{name}/", "S3DataDistributionType": "FullyReplicated"}}}
+            "S3DataType": "S3Prefix", "S3Uri": f"s3://{bucket}/digits/{name}/",
+            "S3DataDistributionType": "FullyReplicated"}}}
         for name in ("train", "test")
     ]
     return {
@@ -120,7 +121,8 @@ def main():
 
     for name in ("loss", "accuracy"):
         points = read_metric(session.client("cloudwatch"), job, name)
-        print(name, *(f"{point['Timestamp']:%H:%M} {point['Minimum']:.4f} to {point['Maximum']:.4f}" for point in points))
+        for point in points:
+            print(f"{name} at {point['Timestamp']:%H:%M}: {point['Minimum']:.4f} to {point['Maximum']:.4f}")
         assert sum(point["SampleCount"] for point in points) == 12, "every metric line became a point, once"
 
     key = description["ModelArtifacts"]["S3ModelArtifacts"].removeprefix(f"s3://{bucket}/")

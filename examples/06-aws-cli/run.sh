@@ -17,7 +17,10 @@ mkdir -p "$work/data/train"
 # 500 points of y = 3x + 2, in five files.
 awk -v out="$work/data/train" 'BEGIN {
     srand(1)
-    for (i = 0; i < 500; i++) { x = 2 * rand() - 1; printf "%.5f,%.5f\n", x, 3 * x + 2 + 0.1 * (rand() - 0.5) > out "/part-" i % 5 ".csv" }
+    for (i = 0; i < 500; i++) {
+        x = 2 * rand() - 1
+        printf "%.5f,%.5f\n", x, 3 * x + 2 + 0.1 * (rand() - 0.5) > out "/part-" i % 5 ".csv"
+    }
 }'
 aws s3 sync --only-show-errors "$work/data" "s3://$bucket/data"
 aws s3 cp --only-show-errors "$here/train.sh" "s3://$bucket/code/train.sh"

@@ -156,6 +156,7 @@ private:
             "image {} runs as environment \"{}\": {}", environment.image, environment.name,
             environment.description.empty() ? "the host's own programs" : environment.description));
         pump_.say("sandbox: " + runner_.description());
+        for (const std::string& warning : plan_.warnings) pump_.say("warning: " + warning);
     }
 
     /// nullopt: everything is there.

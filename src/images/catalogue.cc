@@ -22,6 +22,14 @@ bool matches(const Definition& definition, const std::string& image) {
     });
 }
 
+/// "pytorch-training" of "<registry>/pytorch-training:2.8"; our own names keep their "trainyard/".
+std::string repository_of(std::string_view image) {
+    image = image.substr(0, image.find('@'));
+    const std::size_t slash = image.rfind('/');
+    if (!image.starts_with("trainyard/") && slash != image.npos) image.remove_prefix(slash + 1);
+    return std::string(image.substr(0, image.find(':', image.rfind('/') + 1)));
+}
+
 const std::string* version_of(const Probe& probe, const std::string& module) {
     for (const auto& [name, version] : probe.modules)
         if (name == module) return &version;
@@ -113,18 +121,30 @@ std::string why_unusable(const Definition& definition) {
 
 }  // namespace
 
+std::vector<std::string> Catalogue::nearest_images(const std::string& image) const {
+    const std::vector<Row> states = rows();
+    std::vector<std::string> known;
+    for (std::size_t i = 0; i < definitions_.size(); ++i) {
+        if (!states[i].usable) continue;
+        known.push_back(definitions_[i].name);
+        for (const std::string& glob : definitions_[i].match)
+            if (std::string name = repository_of(glob); name.find('*') == std::string::npos)
+                known.push_back(std::move(name));
+    }
+    std::ranges::sort(known);
+    known.erase(std::ranges::unique(known).begin(), known.end());
+    return nearest(repository_of(image), known, 3);
+}
+
 plan::Environment Catalogue::resolve(const std::string& image) const {
     const auto found =
         std::ranges::find_if(definitions_, [&](const Definition& d) { return matches(d, image); });
     if (found == definitions_.end()) {
-        std::vector<std::string> known;
-        for (const Row& row : rows())
-            if (row.usable) known.push_back(row.name);
         throw_error(Code::unsupported, "ImageNotMapped",
                     "image \"{}\" is not mapped to an environment of this machine; nearest: {}; "
                     "map it with "
                     "[[environments]] match = [\"{}\"] in the configuration file",
-                    image, join(nearest(image, known, 3), ", "), image);
+                    image, join(nearest_images(image), ", "), image);
     }
     const Definition& definition = *found;
     plan::Environment environment{.name = definition.name,

@@ -57,6 +57,7 @@ public:
     std::vector<Row> rows() const;
 
 private:
+    std::vector<std::string> nearest_images(const std::string& image) const;
     struct Answers {
         std::vector<Probe> probes;
         bool complete = false;

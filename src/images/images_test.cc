@@ -56,6 +56,13 @@ TEST_CASE("an image nobody maps is refused with the nearest usable choices") {
     REQUIRE_FALSE(outcome.ok());
     CHECK(outcome.error().reason() == "ImageNotMapped");
     CHECK(outcome.error().message().find("nearest: pytorch") != std::string::npos);
+    // By repository: the registry's long name must not drown the difference.
+    const auto typo = capture([&] {
+        return catalogue.resolve(
+            "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-trainin:2.8.0-cpu-py312");
+    });
+    REQUIRE_FALSE(typo.ok());
+    CHECK(typo.error().message().find("nearest: pytorch-training, ") != std::string::npos);
 }
 
 TEST_CASE("a known framework without an interpreter says what is missing") {

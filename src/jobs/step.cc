@@ -83,9 +83,7 @@ public:
         Attempt attempt;
         attempt.id = AttemptId(job_.id.str() + ".1");
         job_.attempts.push_back(attempt);
-        std::string message(kStarting);
-        if (!job_.spec.warning.empty()) message += " (" + job_.spec.warning + ")";
-        job_.transitions = {{Secondary::starting, now_, std::nullopt, std::move(message)}};
+        job_.transitions = {{Secondary::starting, now_, std::nullopt, warned(kStarting)}};
         job_.created = now_;
         changed_ = true;
         effects_.push_back(Launch{attempt.id});
@@ -103,7 +101,7 @@ public:
         if (attempt == nullptr || attempt->launched) return;
         attempt->launched = true;
         noted_ = true;
-        if (job_.secondary() == Secondary::starting) say(std::string(kPreparing));
+        if (job_.secondary() == Secondary::starting) say(warned(kPreparing));
     }
 
     void operator()(const StopRequested&) {
@@ -175,6 +173,12 @@ private:
         if (is_terminal(job_.status) || job_.attempts.empty()) return nullptr;
         Attempt& last = job_.attempts.back();
         return last.id == id && !last.released ? &last : nullptr;
+    }
+
+    /// What the user should know stays in the first transition.
+    std::string warned(std::string_view message) const {
+        const std::string& warning = job_.spec.warning;
+        return warning.empty() ? std::string(message) : fmt::format("{} ({})", message, warning);
     }
 
     bool has_host(const std::string& host) const {

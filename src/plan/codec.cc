@@ -290,6 +290,7 @@ Json out(const NodePlan& p) {
     output["compression"] = word(p.output.compression, kCompressions);
     j["output"] = std::move(output);
     j["limits"] = out(p.limits);
+    j["warnings"] = texts_out(p.warnings);
     j["sdk_files"] = pairs_out(p.sdk_files);
     return j;
 }
@@ -348,6 +349,7 @@ NodePlan plan_in(const Json& json) {
             static_cast<Output::Compression>(output.choice("compression", kCompressions, 0));
     }
     if (const Json* found = in.find("limits")) p.limits = limits_in(*found, "plan.limits");
+    in.read("warnings", p.warnings);
     in.read("sdk_files", p.sdk_files);
     return p;
 }

@@ -45,6 +45,7 @@ NodePlan full_plan() {
     p.limits.max_runtime = seconds(77);
     p.limits.memory = Bytes(1ull << 40);
     p.limits.cpus = 3;
+    p.warnings = {"no accelerator is used"};
     p.sdk_files = {{"/etc/ca.pem", "---"}};
     return p;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The narrow waist between control plane and node: a NodePlan and Commands go down, Events come up.
-// Plain data; the codec keeps unknown fields out and refuses unknown variants, so agents and daemons
-// of different versions fail with a sentence and not with garbage.
+// Plain data; the codec keeps unknown fields out and refuses unknown variants, so agents and
+// daemons of different versions fail with a sentence and not with garbage.
 #pragma once
 
 #include "base/bytes.h"
@@ -29,40 +29,43 @@ enum class DataType { s3_prefix, manifest_file, augmented_manifest_file, file_sy
 struct Channel {
     std::string name;
     DataType data_type = DataType::s3_prefix;
-    std::string uri;                       ///< "s3://bucket/prefix"
+    std::string uri;  ///< "s3://bucket/prefix"
     Distribution distribution = Distribution::fully_replicated;
     InputMode input_mode = InputMode::file;
-    std::string content_type;              ///< empty when not given
+    std::string content_type;  ///< empty when not given
     std::string record_wrapper = "None";
     std::string compression = "None";
 };
 
 /// What an image URI stands for on this machine: found by images::Catalogue, realised by the agent.
 struct Environment {
-    std::string name;                      ///< "pytorch"
-    std::string image;                     ///< the URI asked for
-    std::string description;               ///< "Python 3.11.2, torch 2.13.0 (/opt/venv/bin/python)", logged and described
-    std::string python;                    ///< absolute path of the interpreter; empty for a bare host environment
-    std::vector<std::string> path;         ///< folders put in front of PATH
-    std::vector<std::string> readable;     ///< folders outside the system's own that the program may read
-    Pairs variables;                       ///< environment of the image, e.g. SAGEMAKER_PROGRAM
-    std::vector<std::string> entrypoint;   ///< the image's ENTRYPOINT; empty: the training toolkit, or `train` on PATH
-    std::string code;                      ///< folder copied to /opt/ml/code before start; empty: none
-    bool toolkit = false;                  ///< act as AWS's framework images do: script mode
+    std::string name;         ///< "pytorch"
+    std::string image;        ///< the URI asked for
+    std::string description;  ///< "Python 3.11.2, torch 2.13.0 (/opt/venv/bin/python)", logged and
+                              ///< described
+    std::string python;  ///< absolute path of the interpreter; empty for a bare host environment
+    std::vector<std::string> path;  ///< folders put in front of PATH
+    std::vector<std::string>
+        readable;     ///< folders outside the system's own that the program may read
+    Pairs variables;  ///< environment of the image, e.g. SAGEMAKER_PROGRAM
+    std::vector<std::string>
+        entrypoint;    ///< the image's ENTRYPOINT; empty: the training toolkit, or `train` on PATH
+    std::string code;  ///< folder copied to /opt/ml/code before start; empty: none
+    bool toolkit = false;  ///< act as AWS's framework images do: script mode
 };
 
 struct Output {
-    std::string uri;                       ///< "s3://bucket/prefix/<job>/output", no trailing slash
+    std::string uri;  ///< "s3://bucket/prefix/<job>/output", no trailing slash
     enum class Compression { gzip, none } compression = Compression::gzip;
 };
 
 struct Limits {
     seconds max_runtime{86400};
     seconds stop_grace{120};
-    Bytes shared_memory;                   ///< /dev/shm; zero: half of memory
-    Bytes memory;                          ///< zero: unlimited
-    int cpus = 0;                          ///< zero: unlimited
-    int processes = 0;                     ///< zero: unlimited
+    Bytes shared_memory;  ///< /dev/shm; zero: half of memory
+    Bytes memory;         ///< zero: unlimited
+    int cpus = 0;         ///< zero: unlimited
+    int processes = 0;    ///< zero: unlimited
 };
 
 struct Credentials {
@@ -74,23 +77,26 @@ struct NodePlan {
     int version = kPlanVersion;
     AttemptId attempt;
     std::string job_name, job_arn, region, account, role_arn;
-    std::string endpoint;                  ///< "http://127.0.0.1:4545": S3, and what the program gets as AWS_ENDPOINT_URL
-    Credentials credentials;               ///< for the agent's transfers and the program's own AWS calls
-    std::vector<std::string> hosts;        ///< sorted lexicographically: "algo-1", …
-    std::string host;                      ///< ours
+    std::string
+        endpoint;  ///< "http://127.0.0.1:4545": S3, and what the program gets as AWS_ENDPOINT_URL
+    Credentials credentials;         ///< for the agent's transfers and the program's own AWS calls
+    std::vector<std::string> hosts;  ///< sorted lexicographically: "algo-1", …
+    std::string host;                ///< ours
     std::string instance_type;
     std::string instance_group = "homogeneousCluster";
     int gpus = 0;
-    std::string stream;                    ///< log stream "<job>/algo-1-<epoch>"
+    std::string stream;  ///< log stream "<job>/algo-1-<epoch>"
     Environment environment;
-    std::vector<std::string> entrypoint;   ///< ContainerEntrypoint
-    std::vector<std::string> arguments;    ///< ContainerArguments
-    Pairs hyperparameters;                 ///< order of arrival
-    Pairs variables;                       ///< request Environment
+    std::vector<std::string> entrypoint;  ///< ContainerEntrypoint
+    std::vector<std::string> arguments;   ///< ContainerArguments
+    Pairs hyperparameters;                ///< order of arrival
+    Pairs variables;                      ///< request Environment
     std::vector<Channel> channels;
     Output output;
     Limits limits;
-    Pairs sdk_files;                       ///< extra read-only files for the program: {path, content}, e.g. the CA certificate
+    std::vector<std::string> warnings;  ///< what the user should know; said at the head of the log
+    Pairs sdk_files;  ///< extra read-only files for the program: {path, content}, e.g. the CA
+                      ///< certificate
 };
 
 enum class Phase { starting, downloading, training, uploading };
@@ -99,43 +105,55 @@ enum class Phase { starting, downloading, training, uploading };
 struct Outcome {
     enum class Kind {
         completed,
-        failed,         ///< the program's or the user's fault: FailureReason in `reason`
-        stopped,        ///< asked to
-        timed_out,      ///< max_runtime
-        agent_error,    ///< ours: InternalServerError
+        failed,       ///< the program's or the user's fault: FailureReason in `reason`
+        stopped,      ///< asked to
+        timed_out,    ///< max_runtime
+        agent_error,  ///< ours: InternalServerError
     } kind = Kind::completed;
-    std::string reason;                    ///< complete FailureReason text; empty unless failed/agent_error
+    std::string reason;  ///< complete FailureReason text; empty unless failed/agent_error
     std::optional<int> exit_code;
 };
 
-struct AgentUp { int pid = 0; std::string sandbox; };                 ///< sandbox: rung in use, e.g. "namespaces"
-struct PhaseChanged { Phase phase = Phase::starting; std::string message; };  ///< same phase again: new status message
-struct Finished { Outcome outcome; bool model_uploaded = false; };
+struct AgentUp {
+    int pid = 0;
+    std::string sandbox;
+};  ///< sandbox: rung in use, e.g. "namespaces"
+struct PhaseChanged {
+    Phase phase = Phase::starting;
+    std::string message;
+};  ///< same phase again: new status message
+struct Finished {
+    Outcome outcome;
+    bool model_uploaded = false;
+};
 using Payload = std::variant<AgentUp, PhaseChanged, Finished>;
 
 /// `seq` counts from 1 per attempt and node; the control plane drops what it has seen.
 struct Event {
     std::uint64_t seq = 0;
-    Instant time;                          ///< when it happened on the node
+    Instant time;  ///< when it happened on the node
     std::string host;
     Payload payload;
 };
 
-struct Stop { seconds grace{120}; };
+struct Stop {
+    seconds grace{120};
+};
 using Command = std::variant<Stop>;
 
-/// One exchange: POST /agent/v1/sync. The answer waits up to `wait` for a command not yet delivered.
+/// One exchange: POST /agent/v1/sync. The answer waits up to `wait` for a command not yet
+/// delivered.
 struct SyncRequest {
     std::string host;
     std::vector<Event> events;
     milliseconds wait{0};
-    std::uint64_t commands_seen = 0;       ///< highest command number acted on
+    std::uint64_t commands_seen = 0;  ///< highest command number acted on
 };
 struct SyncReply {
-    std::uint64_t acknowledged = 0;        ///< highest event seq stored durably
-    std::uint64_t command_number = 0;      ///< of `command`
+    std::uint64_t acknowledged = 0;    ///< highest event seq stored durably
+    std::uint64_t command_number = 0;  ///< of `command`
     std::optional<Command> command;
-    bool gone = false;                     ///< the attempt is over or unknown: clean up and exit
+    bool gone = false;  ///< the attempt is over or unknown: clean up and exit
 };
 
 /// JSON both ways. from_json functions throw invalid naming the field.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "telemetry/literal.h"
 #include "telemetry/literal_scan.h"
+#include "telemetry/quick_match.h"
 #include "telemetry/telemetry.h"
 
 #include <re2/re2.h>
@@ -48,9 +49,32 @@ std::string_view remedy_for(RE2::ErrorCode code) {
     return "correct the expression";
 }
 
+/// "12" and "0.125": digits, a full stop, digits, few enough that the division is exact.
+std::optional<double> plain_decimal(std::string_view text) {
+    static constexpr double kPowers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                         1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    if (text.empty() || text.size() > 15 || text.front() == '.' || text.back() == '.')
+        return std::nullopt;
+    std::uint64_t digits = 0;
+    std::size_t decimals = 0;
+    bool has_stop = false;
+    for (const char c : text) {
+        if (c >= '0' && c <= '9') {
+            digits = digits * 10 + std::uint64_t(c - '0');
+            decimals += has_stop ? 1 : 0;
+        } else if (c == '.' && !has_stop) {
+            has_stop = true;
+        } else {
+            return std::nullopt;
+        }
+    }
+    return double(digits) / kPowers[decimals];
+}
+
 /// A finite number, or nothing. A full stop or comma that a greedy class took from the sentence is
 /// dropped.
 std::optional<double> number_of(std::string_view text) {
+    if (const auto value = plain_decimal(text)) return value;
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t' || text.front() == '+'))
         text.remove_prefix(1);
     while (!text.empty() &&
@@ -89,7 +113,27 @@ std::optional<Match> match_at(const RE2& regex, std::string_view line, std::size
 struct Definition {
     std::unique_ptr<RE2> regex;
     Literal literal;
+    std::optional<QuickMatch> quick;  ///< instead of regex where it knows the answer
 };
+
+/// A match that begins exactly at `from`.
+std::optional<Match> match_here(const Definition& definition, std::string_view line,
+                                std::size_t from) {
+    if (definition.quick) {
+        const QuickMatch::Result found = definition.quick->match_at(line, from);
+        switch (found.verdict) {
+            case QuickMatch::Verdict::no:
+                return std::nullopt;
+            case QuickMatch::Verdict::yes:
+                return Match{.end = found.end,
+                             .value = number_of(line.substr(found.group_begin,
+                                                            found.group_end - found.group_begin))};
+            case QuickMatch::Verdict::unknown:
+                break;
+        }
+    }
+    return match_at(*definition.regex, line, from, RE2::ANCHOR_START);
+}
 
 }  // namespace
 
@@ -141,7 +185,7 @@ struct LineMatcher::Impl {
         std::size_t from = 0;
         for (const std::uint32_t offset : offsets) {
             if (offset < from) continue;
-            const auto match = match_at(*definition.regex, line, offset, RE2::ANCHOR_START);
+            const auto match = match_here(definition, line, offset);
             if (!match) continue;
             if (match->value) value = match->value;
             from = match->end;
@@ -220,7 +264,8 @@ LineMatcher::LineMatcher(std::span<const MetricDefinition> definitions)
     for (const MetricDefinition& definition : definitions) {
         check_definition(definition);
         Definition compiled{.regex = std::make_unique<RE2>(definition.regex, options()),
-                            .literal = required_literal(definition.regex)};
+                            .literal = required_literal(definition.regex),
+                            .quick = QuickMatch::compile(definition.regex)};
         const auto id = std::uint32_t(impl_->definitions.size());
         if (compiled.literal.text.empty()) {
             impl_->unscanned.push_back(id);

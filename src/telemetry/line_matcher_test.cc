@@ -113,11 +113,13 @@ Found reference(const std::vector<std::string>& regexes, const std::string& line
 
 TEST_CASE("blocks and lines give what the plain engine gives, on random text") {
     const std::vector<std::string> regexes = {
-        "loss: ([0-9.]+)", "s: ([0-9]+)",  "ab?a([0-9])", "a+ ([0-9.]+)",    "(a)?b([0-9])",
-        "(?:ab)+([0-9])",  "[ab]s([0-9])", "a([0-9])a",   "lo.s: ([0-9]+) ", "l([0-9])"};
+        "loss: ([0-9.]+)",    "s: ([0-9]+)",        "ab?a([0-9])",    "a+ ([0-9.]+)",
+        "(a)?b([0-9])",       "(?:ab)+([0-9])",     "[ab]s([0-9])",   "a([0-9])a",
+        "lo.s: ([0-9]+) ",    "l([0-9])",           "a([0-9]*)[b2]",  "loss: ([^ ]*[0-9]) ?(s)",
+        R"(b(\d+\.?\d*)a*b)", R"(l\S*s: ([\d.]+))", "ab([0-9a]+)a1?", R"(s([\w. ]*)[^a-l])"};
     std::vector<MetricDefinition> definitions;
     for (const std::string& regex : regexes) definitions.push_back({"m", regex});
-    for (const std::size_t count : {regexes.size(), std::size_t(2), std::size_t(4)}) {
+    for (const std::size_t count : {regexes.size(), std::size_t(2), std::size_t(10)}) {
         const LineMatcher matcher{std::span<const MetricDefinition>(definitions).first(count)};
         std::mt19937 random(1);
         const std::vector<std::string> pieces = {"loss: ",
@@ -132,7 +134,8 @@ TEST_CASE("blocks and lines give what the plain engine gives, on random text") {
                                                  "loss",
                                                  "9 ",
                                                  "\n",
-                                                 "xyzxyzxyzxyzxyzxyz"};
+                                                 "xyzxyzxyzxyzxyzxyz",
+                                                 "\xc3\xa9"};
         std::string text;
         std::vector<std::string> lines;
         LogBlock block;

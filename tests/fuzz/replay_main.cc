@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
         for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {
             if (!entry.is_regular_file()) continue;
             const std::string content = ty::sys::read_file(entry.path());
-            LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
+            LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(content.data()),
+                                   content.size());
             ++inputs;
         }
     }

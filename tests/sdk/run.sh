@@ -7,7 +7,6 @@ shift
 root=$(cd "$(dirname "$0")/../.." && pwd)
 TRAINYARD_BIN=$(cd "$bin" && pwd) || exit 1
 export TRAINYARD_BIN
-export PYTHONDONTWRITEBYTECODE=1
 for program in trainyard trainyardd trainyard-agent; do
     if [[ ! -x $TRAINYARD_BIN/$program ]]; then
         echo "tests/sdk: $TRAINYARD_BIN/$program is missing; build it with: make build" >&2

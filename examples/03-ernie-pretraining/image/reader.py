@@ -95,7 +95,8 @@ class Reader:
             masked, chosen = self.mask(tokens, words if mask_type == "mask_word" else None)
             where += [index * length + place for place in chosen]
             answers += [tokens[place] for place in chosen]
-            rows.append([part + [0] * (length - len(part)) for part in (masked, sentences, positions, [1] * len(tokens))])
+            padding = [0] * (length - len(tokens))
+            rows.append([part + padding for part in (masked, sentences, positions, [1] * len(tokens))])
         if not where:  # a batch always predicts something
             where, answers = [0], [samples[0][0][0]]
         tokens, sentences, positions, valid = torch.tensor(rows).unbind(1)
@@ -103,7 +104,7 @@ class Reader:
                      torch.tensor([sample[4] for sample in samples]), file, progress, mask_type)
 
     def mask(self, tokens, words):
-        """15 % of the words (or tokens): of these 80 % become [MASK], 10 % random, 10 % stay. Returns also the places."""
+        """15 % of the words (or tokens): 80 % of these become [MASK], 10 % random, 10 % stay. Returns the places, too."""
         out, chosen, inside = list(tokens), [], False
         for place, token in enumerate(tokens):
             if token in (CLS, SEP):

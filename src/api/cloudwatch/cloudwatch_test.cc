@@ -180,7 +180,7 @@ TEST_CASE_FIXTURE(MetricsDesk, "GetMetricData answers several metrics, newest fi
     query["MetricDataQueries"][1] = {{"Id", "e"}, {"Expression", "SUM(a)"}};
     CHECK(refusal("GetMetricData", query).find("SUM(a)") != std::string::npos);
     query["MetricDataQueries"] = {{{"Id", "A"}, {"MetricStat", stat}}};
-    CHECK(refusal("GetMetricData", query).starts_with("ValidationError"));
+    CHECK(refusal("GetMetricData", query).starts_with("InvalidParameterValue"));
     query["MetricDataQueries"] = {{{"Id", "x"}}};
     CHECK(
         refusal("GetMetricData", query) ==

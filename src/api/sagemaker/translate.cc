@@ -228,6 +228,7 @@ jobs::JobSpec job_spec_of(const shapes::CreateTrainingJobRequest& request, const
         node.output.compression = plan::Output::Compression::none;
     warn_of_names(node.channels, warnings);
     spec.warning = join(warnings, "; ");
+    node.warnings = std::move(warnings);
     return spec;
 }
 

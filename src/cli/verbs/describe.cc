@@ -41,11 +41,11 @@ std::string summary_of(const Json& job) {
     const Json metrics = job.value("FinalMetricDataList", Json::array());
     if (!metrics.empty()) out += "metrics\n";
     for (const Json& m : metrics)
-        out += format("  {:<28}{}\n", m.value("MetricName", ""), m.value("Value", 0.0));
+        out += format("  {:<27} {:.6g}\n", m.value("MetricName", ""), m.value("Value", 0.0));
     const Json parameters = job.value("HyperParameters", Json::object());
     if (!parameters.empty()) out += "hyperparameters\n";
     for (const auto& [name, value] : parameters.items())
-        out += format("  {:<28}{}\n", name, value.get<std::string>());
+        out += format("  {:<27} {}\n", name, value.get<std::string>());
     return out;
 }
 

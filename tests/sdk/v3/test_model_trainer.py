@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SDK v3's ModelTrainer, unmodified: its channels, its entry script, its questions to STS and IAM."""
+import io
 import json
+import logging
+import tarfile
 import time
 
 import pytest
@@ -46,7 +49,8 @@ def trainer(session, tmp_path, script, **options):
                         role=yard.ROLE, base_job_name="v3tests", **options)
 
 
-def test_a_model_trainer_trains(session, tmp_path, capfd):
+def test_a_model_trainer_trains(session, tmp_path, caplog):
+    caplog.set_level(logging.INFO)  # the SDK logs the job's lines
     from sagemaker.train.configs import InputData
     data = tmp_path / "data"
     data.mkdir()
@@ -64,12 +68,10 @@ def test_a_model_trainer_trains(session, tmp_path, capfd):
     assert any("sum=42;" in line for line in lines)
     uri = job.model_artifacts.s3_model_artifacts
     bucket, key = uri.removeprefix("s3://").split("/", 1)
-    import io
-    import tarfile
     with tarfile.open(fileobj=io.BytesIO(yard.read(key, bucket))) as tar:
         assert json.load(tar.extractfile("model.json")) == {"host": "algo-1", "hps": {"epochs": 3, "name": "abc"}}
-    shown = "".join(capfd.readouterr())
-    assert "sum=42;" in shown, "the SDK shows the log of the job"
+    shown = [record.getMessage() for record in caplog.records]
+    assert any(name in text and "sum=42;" in text for text in shown), "the SDK shows the log of the job"
 
 
 def test_a_failing_script_raises_with_the_reason(session, tmp_path):

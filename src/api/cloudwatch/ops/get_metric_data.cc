@@ -33,7 +33,7 @@ Query read_query(const Params& params, Instant start, Instant end) {
     query.id = params.required_text("Id");
     if (!is_id(query.id))
         throw_error(
-            Code::invalid, "ValidationError",
+            Code::invalid, "InvalidParameterValue",
             "The value {} for parameter {} is invalid: it must start with a lower-case letter "
             "and hold letters, digits and underscores only.",
             query.id, params.path_of("Id"));
@@ -69,7 +69,7 @@ Json get_metric_data(Call& call, const Params& params) {
         throw_error(Code::invalid, "MissingParameter",
                     "The parameter MetricDataQueries is required.");
     if (list.size() > kMostQueries)
-        throw_error(Code::invalid, "ValidationError",
+        throw_error(Code::invalid, "InvalidParameterValue",
                     "The collection MetricDataQueries must not have a size greater than {}.",
                     kMostQueries);
     if (params.has("NextToken"))
@@ -85,7 +85,7 @@ Json get_metric_data(Call& call, const Params& params) {
     for (const Params& item : list) {
         queries.push_back(read_query(item, start, end));
         if (!ids.insert(queries.back().id).second)
-            throw_error(Code::invalid, "ValidationError",
+            throw_error(Code::invalid, "InvalidParameterValue",
                         "The Id {} in the parameter MetricDataQueries is not unique.",
                         queries.back().id);
     }
