@@ -49,8 +49,9 @@ def test_one_violation_is_one():
     image = "x" * 256
     code, message, _ = refusal(AlgorithmSpecification={**yard.algorithm("true"), "TrainingImage": image})
     assert code == "ValidationException"
-    assert message == f"1 validation error detected: Value '{image}' at 'algorithmSpecification.trainingImage' failed " \
-                      "to satisfy constraint: Member must have length less than or equal to 255"
+    assert message == (
+        f"1 validation error detected: Value '{image}' at 'algorithmSpecification.trainingImage' failed to satisfy "
+        "constraint: Member must have length less than or equal to 255")
 
 
 def test_missing_members_are_null_values():
