@@ -124,8 +124,8 @@ class Yard:
 
     def up(self):
         with open(self.home / "daemon.log", "ab") as log:
-            self.daemon = subprocess.Popen([self.binaries / "trainyardd", "--home", self.home, "--port", str(self.port)],
-                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            command = [self.binaries / "trainyardd", "--home", self.home, "--port", str(self.port)]
+            self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         eventually(self._answers, 20, "the daemon did not answer after its start")
 
     def _answers(self):
@@ -258,7 +258,7 @@ def check_failed(name, job, role):
     if role == "program":
         truth = reason.startswith("AlgorithmError") and "SIGKILL" in reason
     else:
-        truth = reason.startswith("InternalServerError" if role == "agent" else ("InternalServerError", "AlgorithmError"))
+        truth = reason.startswith("InternalServerError") or role == "sandbox" and reason.startswith("AlgorithmError")
     expect(truth, f"{name}: its {role} was killed, the reason says: {reason}")
     check_telemetry(name)
 
@@ -340,7 +340,7 @@ def check_created(trainyard, name, answered, tally):
         try:
             patiently(yard.client("sagemaker").describe_training_job, TrainingJobName=name)
         except ClientError:
-            expect(not answered, f"{name}: its create was answered, then the daemon was killed, and nobody knows it now")
+            expect(not answered, f"{name}: created, then the daemon was killed, and nobody knows it now")
             return
         check_complete(name, ended(name, 60), 3)
         check_gone(trainyard, name)
@@ -444,7 +444,8 @@ def main():
         tally.wrong(error)
     finally:
         if tally.problems:
-            print(yard.daemon_log_tail())
+            log = shutil.copy(trainyard.home / "daemon.log", Path(tempfile.gettempdir()) / f"crash-{args.seed}.log")
+            print(f"{yard.daemon_log_tail()}\ncrash_test: the whole daemon.log: {log}")
         trainyard.close()
     slowest = max(tally.truths, default=0)
     print(f"crash_test: {'FAILED' if tally.problems else 'passed'}: {sum(tally.kills.values())} kills {tally.kills}, "
