@@ -25,6 +25,8 @@ finish() {
     rm -rf "$work"
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 mkdir -p "$TRAINYARD_HOME"
 {
