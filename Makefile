@@ -37,6 +37,7 @@ test: build python
 	@TRAINYARD_BIN=$(BIN) ctest --test-dir $(DEV) --output-on-failure --schedule-random --timeout 900 $(if $(STAGE),-L '^$(STAGE)$$')
 
 bench: packages python
+	@tools/python_env.sh bench
 	@cmake --preset bench >/dev/null
 	@cmake --build build/bench -j $(JOBS)
 	@bench/run.sh build/bench/bin
