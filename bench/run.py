@@ -72,6 +72,8 @@ class Trainyard:
                                         stderr=open(self.home / "daemon.log", "w"))
         wait_until_answers(f"http://127.0.0.1:{self.port}/healthz")
         self.start_ms = (time.monotonic() - start) * 1000
+        while not (self.home / "daemon.json").exists():
+            time.sleep(0.001)
         info = json.loads((self.home / "daemon.json").read_text())
         self.endpoint, self.keys = info["endpoint"], (info["access_key"], info["secret_key"])
         self.s3_put("/bench", b"")
@@ -172,7 +174,7 @@ def bench_archive():
 
 def bench_logs():
     mine = run_json(BIN / "bench_log_rate")
-    row("log lines: append and read back in the store", f"{mine['lines_per_second']:,.0f}/s", goal="≥ 300,000/s")
+    row("log lines: append and read back in the store", f"{mine['append_and_read_lines_per_second']:,.0f}/s", goal="≥ 300,000/s")
     mine = run_json(BIN / "bench_metric_rate")
     peer = run_json(sys.executable, ROOT / "bench/load/metric_rate.py")
     row("metric regex lines/s", f"{mine['lines_per_second']:,.0f}", f"Python re {peer['lines_per_second']:,.0f}",

@@ -149,9 +149,16 @@ void LocalEngine::adopt_all() {
         bool any = false;
         for (fs::directory_iterator host(it->path(), inner); !inner && host != end;
              host.increment(inner)) {
-            any = true;
             const Key key{it->path().filename().string(), host->path().filename().string()};
             Agent agent = adopt(host->path());
+            if (!agent.running && agent.process.pid == 0) {
+                // The daemon died between making the folder and starting the agent: the lock, which
+                // an agent holds from before its start, is free. Not an ended agent, but none yet.
+                std::error_code ignored;
+                fs::remove_all(host->path(), ignored);
+                continue;
+            }
+            any = true;
             log::info(agent.running ? "adopted a running agent" : "found an ended agent",
                       {{"attempt", key.first}, {"host", key.second}, {"pid", agent.process.pid}});
             state_.with([&](State& state) { state.agents.emplace(key, std::move(agent)); });

@@ -124,6 +124,7 @@ TEST_CASE("launching again starts nothing, neither while it runs nor after it en
 TEST_CASE("an agent survives its engine, is adopted by the next one and its death is still seen") {
     World world("exec sleep 1000");
     world.launch({"algo-1", "algo-2"});
+    REQUIRE(world.eventually([&] { return world.starts() == 2; }));
     const int pid = RunFolder(world.folder()).read_pid().value().pid;
     world.engine.reset();
     CHECK(is_alive({pid, 0}));
@@ -154,6 +155,17 @@ TEST_CASE("an agent spawned by a daemon that died before noting its pid counts a
     const auto gone = world.wait_gone();  // lock dropped without a pid: it ended
     REQUIRE(gone.has_value());
     CHECK(gone->host == "algo-9");
+}
+
+TEST_CASE("a folder whose agent was never started is no agent: launching starts it") {
+    World world("exec sleep 1000");
+    RunFolder(world.folder()).create();  // the daemon died here, the lock is free
+    world.engine.reset();
+    world.open();
+    CHECK(world.engine->list().empty());
+    world.launch({"algo-1"});
+    CHECK(world.eventually([&] { return world.starts() == 1; }));
+    CHECK(world.engine->list().at(0).state == AgentState::running);
 }
 
 TEST_CASE("release kills the agent with everything it started and removes even read-only folders") {
