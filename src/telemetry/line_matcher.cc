@@ -120,7 +120,8 @@ struct Definition {
 std::optional<Match> match_here(const Definition& definition, std::string_view line,
                                 std::size_t from) {
     if (definition.quick) {
-        const QuickMatch::Result found = definition.quick->match_at(line, from);
+        const QuickMatch::Result found =
+            definition.quick->match_at(line, from, definition.literal.text.size());
         switch (found.verdict) {
             case QuickMatch::Verdict::no:
                 return std::nullopt;

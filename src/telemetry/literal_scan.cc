@@ -96,6 +96,7 @@ void LiteralScan::find_portable(std::string_view block, std::size_t from,
 __attribute__((target("avx2"))) std::size_t LiteralScan::find_avx2(std::string_view block,
                                                                    std::vector<Hit>& hits) const {
     constexpr std::size_t kStep = 32;
+    constexpr std::size_t kAhead = 1024;
     const __m256i nibble = _mm256_set1_epi8(15);
     __m256i low[kBytes], high[kBytes];
     for (std::size_t k = 0; k < kBytes; ++k) {
@@ -106,7 +107,9 @@ __attribute__((target("avx2"))) std::size_t LiteralScan::find_avx2(std::string_v
     }
     std::size_t at = 0;
     for (; at + kStep + kBytes <= block.size(); at += kStep) {
+        _mm_prefetch(block.data() + at + kAhead, _MM_HINT_T0);
         __m256i found = _mm256_set1_epi8(-1);
+#pragma GCC unroll 3
         for (std::size_t k = 0; k < kBytes; ++k) {
             const __m256i bytes =
                 _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block.data() + at + k));

@@ -197,6 +197,9 @@ void QuickMatch::find_final_steps() {
         steps_[i].is_final = is_last || (!steps_[i + 1].may_be_absent &&
                                          (steps_[i].bytes & steps_[i + 1].bytes).none());
     }
+    while (fixed_ < std::min(group_first_, steps_.size()) && !steps_[fixed_].may_be_absent &&
+           !steps_[fixed_].may_repeat && steps_[fixed_].bytes.count() == 1)
+        ++fixed_;
 }
 
 bool QuickMatch::run(Attempt& attempt, std::size_t step, std::size_t at) const {
@@ -238,9 +241,11 @@ bool QuickMatch::run(Attempt& attempt, std::size_t step, std::size_t at) const {
     }
 }
 
-QuickMatch::Result QuickMatch::match_at(std::string_view line, std::size_t from) const {
+QuickMatch::Result QuickMatch::match_at(std::string_view line, std::size_t from,
+                                        std::size_t known) const {
     Attempt attempt{.line = line, .work_left = kWork};
-    const bool matched = run(attempt, 0, from);
+    const std::size_t skipped = std::min(known, fixed_);
+    const bool matched = run(attempt, skipped, from + skipped);
     if (attempt.gave_up) return {.verdict = Verdict::unknown};
     if (!matched) return {};
     return {.verdict = Verdict::yes,

@@ -27,8 +27,9 @@ public:
         std::size_t end = 0;                         ///< of the match
         std::size_t group_begin = 0, group_end = 0;  ///< of the first group
     };
-    /// Whether a match begins exactly at `from`.
-    Result match_at(std::string_view line, std::size_t from) const;
+    /// Whether a match begins exactly at `from`. `known` bytes of fixed text, with which the regex
+    /// starts, are there already: required_literal() found them.
+    Result match_at(std::string_view line, std::size_t from, std::size_t known = 0) const;
 
 private:
     /// One class of bytes, repeated.
@@ -48,6 +49,7 @@ private:
     bool run(Attempt& attempt, std::size_t step, std::size_t at) const;
 
     std::vector<Step> steps_;
+    std::size_t fixed_ = 0;                         ///< leading steps that are one fixed byte each
     std::size_t group_first_ = 0, group_last_ = 0;  ///< steps [first, last) are the first group
 };
 
