@@ -27,7 +27,9 @@ wanted_stamp() {
     {
         "$python" --version
         cat "$root/requirements/$1.txt" "$root/requirements/$1.lock"
-        [[ $clients == *" $1 "* ]] && cat "$root/requirements/train.txt" "$root/requirements/train.lock"
+        if [[ $clients == *" $1 "* ]]; then
+            cat "$root/requirements/train.txt" "$root/requirements/train.lock"
+        fi
     } 2>/dev/null | sha256sum | cut -d' ' -f1
 }
 
