@@ -12,7 +12,7 @@ for target in "$bin"/*_fuzz; do
     "$target" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$work/" \
         "$work/$name" "tests/fuzz/corpus/${name%_fuzz}" 2>&1 | grep -E 'ERROR|SUMMARY|stat::number_of_executed_units' || true
     if compgen -G "$work/crash-*" >/dev/null; then
-        echo "fuzz: $name failed; input:"; xxd "$work"/crash-* | head -20
+        echo "fuzz: $name failed; input:"; od -A x -t x1z "$work"/crash-* | head -20
         exit 1
     fi
 done
