@@ -11,6 +11,7 @@ MAY_INCLUDE = {
     "base": set(),
     "sys": {"base"},
     "plan": {"base"},
+    "rendezvous": {"base"},
     "shapes": {"base"},
     "http": {"base", "sys"},
     "aws": {"base", "sys", "http"},
@@ -21,7 +22,7 @@ MAY_INCLUDE = {
     "engine": {"base", "sys", "plan"},
     "jobs": {"base", "plan", "store", "engine"},
     "api": {"base", "sys", "http", "aws", "shapes", "plan", "jobs", "objects", "telemetry", "images"},
-    "agent": {"base", "sys", "http", "aws", "plan"},
+    "agent": {"base", "sys", "http", "aws", "plan", "rendezvous"},
     "cli": {"base", "sys", "http", "aws", "shapes"},
     "daemon": {"base", "sys", "http", "aws", "plan", "store", "objects", "telemetry", "images", "engine", "jobs", "api"},
 }
