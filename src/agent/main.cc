@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // trainyard-agent: everything that happens on a node.
 #include "agent/agent.h"
+#include "agent/launcher/launch.h"
+#include "agent/launcher/link.h"
 #include "agent/sandbox/box.h"
 #include "agent/sandbox/sandbox.h"
 #include "base/error.h"
@@ -16,9 +18,10 @@
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: trainyard-agent run <folder> | box | probe | version\n"
-    "Started by trainyardd; <folder> holds start.json. probe says which sandbox this machine "
-    "allows.\n";
+    "usage: trainyard-agent run <folder> | launch ... | box | probe | version\n"
+    "run is started by trainyardd; <folder> holds start.json. launch is `trainyard run`. probe "
+    "says "
+    "which sandbox this machine allows.\n";
 
 int probe() {
     const ty::agent::ProbeResult result = ty::agent::Probe().finish();
@@ -32,6 +35,10 @@ int probe() {
 int dispatch(const std::vector<std::string_view>& words) {
     if (words.size() == 2 && words[0] == "run")
         return ty::agent::run_agent(ty::sys::fs::path(words[1]));
+    if (!words.empty() && words[0] == "launch") {
+        return ty::agent::launch_main({words.begin() + 1, words.end()});
+    }
+    if (words.size() == 1 && words[0] == "coordinate") return ty::agent::coordinator_main();
     if (words.size() == 1 && words[0] == "box") ty::agent::leave(ty::agent::box_main());
     if (words.size() == 2 && words[0] == "box" && words[1] == "--probe") {
         ty::agent::leave(ty::agent::box_probe_main());

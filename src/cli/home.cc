@@ -10,6 +10,10 @@
 
 namespace ty::cli {
 
+sys::fs::path sibling_binary(const std::string& name) {
+    return sys::fs::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
 sys::fs::path home_of(const Invocation& invocation) {
     std::string home = invocation.get("home");
     if (home.empty()) {

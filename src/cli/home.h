@@ -15,6 +15,9 @@ namespace ty::cli {
 /// --home, else $TRAINYARD_HOME, else ~/.trainyard. Always absolute.
 sys::fs::path home_of(const Invocation& invocation);
 
+/// Another program of ours: it lies in the folder of this one.
+sys::fs::path sibling_binary(const std::string& name);
+
 /// Content of <home>/daemon.json.
 struct DaemonInfo {
     int pid = 0;

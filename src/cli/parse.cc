@@ -57,6 +57,10 @@ void add_option(CLI::App& app, const Option& option, std::list<std::string>& val
 }  // namespace
 
 Parsed parse_command_line(const std::vector<Verb>& verbs, int argc, const char* const* argv) {
+    for (const Verb& verb : verbs) {
+        if (!verb.own_grammar || argc < 2 || verb.name != argv[1]) continue;
+        return {.verb = &verb, .invocation = {.words = {argv + 2, argv + argc}}};
+    }
     CLI::App app("Trainyard runs SageMaker training jobs on this machine.", "trainyard");
     app.require_subcommand(1);
     app.set_version_flag("--version", "trainyard 0.1.0");

@@ -29,6 +29,7 @@ struct Argument {
 struct Invocation {
     std::map<std::string, std::string> options;
     std::map<std::string, std::string> arguments;
+    std::vector<std::string> words;  ///< of a verb with its own grammar: everything behind its name
     bool has(const std::string& name) const { return options.contains(name); }
     std::string get(const std::string& name) const;
     std::string argument(const std::string& name) const;
@@ -52,6 +53,7 @@ struct Verb {
     std::vector<Argument> arguments;
     std::vector<Option> options;
     int (*run)(const Invocation& invocation) = nullptr;
+    bool own_grammar = false;  ///< the verb reads Invocation::words itself
 };
 
 /// Every verb, by name; generated.

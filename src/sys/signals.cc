@@ -12,7 +12,7 @@
 
 namespace ty::sys {
 
-SignalFd::SignalFd(std::initializer_list<int> signals) {
+SignalFd::SignalFd(std::span<const int> signals) {
     sigset_t set;
     sigemptyset(&set);
     for (const int signal : signals) sigaddset(&set, signal);

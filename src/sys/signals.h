@@ -5,6 +5,7 @@
 #include "sys/fd.h"
 
 #include <initializer_list>
+#include <span>
 
 namespace ty::sys {
 
@@ -12,7 +13,9 @@ namespace ty::sys {
 /// starts).
 class SignalFd {
 public:
-    explicit SignalFd(std::initializer_list<int> signals);
+    explicit SignalFd(std::span<const int> signals);
+    SignalFd(std::initializer_list<int> signals)
+        : SignalFd(std::span(signals.begin(), signals.size())) {}
     int fd() const { return fd_.get(); }
     /// Next pending signal number, 0 when none.
     int next();

@@ -31,10 +31,6 @@ std::string_view to_string(Finding::State state) {
     return "";
 }
 
-sys::fs::path bin_dir() {
-    return sys::fs::read_symlink("/proc/self/exe").parent_path();
-}
-
 /// stdout of one of our own programs, which answers with one JSON document.
 Result<Json> ask(const std::vector<std::string>& argv) {
     return capture([&] {
@@ -79,7 +75,7 @@ void check_disk(const sys::fs::path& home, std::vector<Finding>& out) {
 }
 
 void check_sandbox(std::vector<Finding>& out) {
-    auto answer = ask({(bin_dir() / "trainyard-agent").string(), "probe"});
+    auto answer = ask({sibling_binary("trainyard-agent").string(), "probe"});
     if (!answer.ok()) {
         out.push_back({"sandbox", Finding::State::problem, answer.error().what()});
         return;
@@ -99,7 +95,7 @@ void check_sandbox(std::vector<Finding>& out) {
 
 void check_environments(const sys::fs::path& home, std::vector<Finding>& out) {
     auto answer =
-        ask({(bin_dir() / "trainyardd").string(), "--home", home.string(), "--environments"});
+        ask({sibling_binary("trainyardd").string(), "--home", home.string(), "--environments"});
     if (!answer.ok()) {
         out.push_back({"environments", Finding::State::problem, answer.error().what()});
         return;

@@ -11,10 +11,6 @@ namespace ty::cli {
 
 namespace {
 
-sys::fs::path sibling_binary(const char* name) {
-    return sys::fs::read_symlink("/proc/self/exe").parent_path() / name;
-}
-
 /// The last lines of the daemon's log, for a start that failed.
 std::string log_tail(const sys::fs::path& path) {
     std::error_code ignored;

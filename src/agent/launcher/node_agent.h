@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// One node of a job: does what the coordinator says, and tells it what happens to the workers.
+//
+// Start: spawn a generation's workers. A worker fails: report, stop the rest. Abort: stop, answer
+// Stopped. CheckpointNow: ask the programs, report evidence. Finish: leave. Everything happens on
+// one thread in the poller; nothing here decides who trains with whom (rendezvous/).
+#pragma once
+
+#include "agent/launcher/checkpoint_watch.h"
+#include "agent/launcher/environment.h"
+#include "agent/launcher/events.h"
+#include "agent/launcher/failure.h"
+#include "agent/launcher/link.h"
+#include "agent/launcher/logs.h"
+#include "agent/launcher/notices.h"
+#include "agent/launcher/options.h"
+#include "agent/launcher/port_lease.h"
+#include "agent/launcher/progress.h"
+#include "agent/launcher/tcp_store.h"
+#include "agent/launcher/workers.h"
+#include "base/sync.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ty::agent {
+
+class NodeAgent {
+public:
+    NodeAgent(LaunchOptions options, const Clock& clock);
+    ~NodeAgent();
+    /// Runs the job on this node to its end; returns the exit code.
+    int run();
+
+private:
+    /// How the workers of a generation are brought to an end.
+    struct Stop {
+        int signal = 0;         ///< 0: SIGKILL at once
+        milliseconds grace{0};  ///< for those that catch the signal
+    };
+
+    void open_link();
+    rendezvous::up::Hello hello();
+    void on_down(const rendezvous::Down& message);
+    void on_fenced(const std::string& why);
+    void on_gone(const std::string& why);
+
+    void start(const rendezvous::Assignment& assignment);
+    std::vector<WorkerSpec> specs(const rendezvous::Assignment& assignment);
+    void on_worker_end(const WorkerEnd& end);
+    void report_failure(const WorkerFailure& failure);
+    void report_success();
+    void abort(const rendezvous::down::Abort& order);
+    void checkpoint_now(const rendezvous::down::CheckpointNow& order);
+    void stop_workers(Stop how);
+    void workers_stopped();
+    /// Kill workers and strays, but not standbys and the coordinator; those that will not die.
+    std::vector<pid_t> sweep();
+    void finish(const rendezvous::down::Finish& order);
+    void conclude();
+    int exit_code_for(const rendezvous::down::Finish& order) const;
+
+    void on_signal(int number);
+    void leave(std::optional<milliseconds> deadline, const std::string& why, int signal);
+    void stop_by_signal(int number);
+    void on_guard_died();
+
+    void schedule_warm_up(milliseconds delay);
+    void warm_up();
+    void watch_progress();
+    void on_hang(const std::vector<int>& stuck);
+    void drain_logs();
+    void note(const std::string& what,
+              const std::vector<std::pair<std::string, std::string>>& fields);
+    void update_health(const char* phase);
+    bool can_restart() const;
+
+    const LaunchOptions options_;
+    const Clock& clock_;
+    Variables base_;
+    sys::Poller poller_;
+    sys::SignalFd signals_;
+    rendezvous::NodeFacts facts_;
+    std::unique_ptr<EventLog> events_;
+    std::unique_ptr<HealthServer> health_server_;
+    HealthState health_;
+    LaunchLogs logs_;
+    PortLease ports_;
+    ProgressWatch progress_;
+    std::unique_ptr<WarmPool> pool_;
+    std::unique_ptr<WorkerGroup> workers_;
+    std::unique_ptr<CheckpointWatch> checkpoints_;
+    std::unique_ptr<TcpStore> store_;
+    std::unique_ptr<NoticeSources> notices_;
+    std::unique_ptr<Link> link_;
+    sys::WakeFd drain_wake_;
+    Sync<std::optional<Notice>> drain_asked_;  ///< by POST /drain, from a server's thread
+
+    // The generation that runs here.
+    std::optional<rendezvous::Assignment> assignment_;  ///< absent: nothing runs
+    std::vector<WorkerFailure> failures_;               ///< in the order they were seen
+    bool stopping_ = false, succeeded_ = false, reported_ = false;
+    long long oom_kills_before_ = -1;
+    Monotonic started_at_;
+    std::optional<Monotonic> broken_at_;  ///< when the last generation failed: recovery time
+
+    // Leaving.
+    std::optional<rendezvous::down::Finish> finish_;
+    int leave_signal_ = 0;  ///< what announced the departure; programs that catch it get it
+    std::optional<Deadline> leave_by_;
+    bool leaving_ = false;
+    std::optional<int> killed_by_;  ///< a signal ended the job on this node, as in torchrun
+    std::optional<int> exit_code_;
+};
+
+}  // namespace ty::agent

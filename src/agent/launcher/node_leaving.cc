@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a node comes into the job and how it leaves it: by verdict, signal, notice, fence or guard.
+#include "agent/launcher/guard.h"
+#include "agent/launcher/node_agent.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include <unistd.h>
+
+namespace ty::agent {
+
+namespace {
+
+using namespace rendezvous;
+
+/// A node that waits longer than this for its first generation uses the time to warm up.
+constexpr milliseconds kIdleWarmUpDelay{100};
+constexpr milliseconds kSayWaiting{2000};
+constexpr milliseconds kOthersMayNeedUs{5000};
+
+/// The exit codes of --exit-code-policy semantic.
+constexpr int kDrained = 143, kRequeue = 75, kApplication = 1;
+
+std::vector<int> watched_signals(const LaunchOptions& options) {
+    std::vector<int> signals = options.signals;
+    signals.push_back(SIGUSR1);
+    signals.push_back(SIGCHLD);
+    signals.push_back(guard_died_signal());
+    return signals;
+}
+
+/// "host", "host:port", "[v6]:port"; several separated by commas.
+std::vector<std::pair<std::string, std::uint16_t>> endpoints_of(const LaunchOptions& options) {
+    std::vector<std::pair<std::string, std::uint16_t>> result;
+    for (const std::string& text : split(options.rdzv_endpoint, ',')) {
+        std::string host = text;
+        std::string port = "29400";
+        const std::size_t colon = text.rfind(':');
+        if (colon != std::string::npos && text.find(']', colon) == std::string::npos) {
+            host = text.substr(0, colon);
+            port = text.substr(colon + 1);
+        }
+        if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+        const long long number = parse_int(port).value_or(-1);
+        if (host.empty() || number < 0 || number > 65535) {
+            throw_error(Code::invalid, "", "--rdzv-endpoint: \"{}\" is not host:port", text);
+        }
+        result.emplace_back(host, static_cast<std::uint16_t>(number));
+    }
+    return result;
+}
+
+bool is_alone(const LaunchOptions& options) {
+    return options.max_nodes == 1;
+}
+
+sys::fs::path private_state_dir() {
+    const char* runtime = ::getenv("XDG_RUNTIME_DIR");
+    const sys::fs::path base = runtime != nullptr && *runtime != '\0' ? runtime : "/tmp";
+    return base / format("trainyard-run-{}", ::getuid());
+}
+
+}  // namespace
+
+NodeAgent::NodeAgent(LaunchOptions options, const Clock& clock)
+    : options_(std::move(options)),
+      clock_(clock),
+      base_(Variables::inherited()),
+      signals_(watched_signals(options_)),
+      facts_(facts_of(options_, is_alone(options_) ? "" : endpoints_of(options_).front().first)),
+      logs_(options_),
+      ports_(options_.port_low, options_.port_high),
+      progress_(options_.hang_timeout) {
+    events_ = std::make_unique<EventLog>(options_.events, options_.rdzv_id, facts_.id, clock_);
+    workers_ = std::make_unique<WorkerGroup>(poller_,
+                                             [this](const WorkerEnd& end) { on_worker_end(end); });
+    checkpoints_ = std::make_unique<CheckpointWatch>(
+        poller_, options_.checkpoint_dir, logs_.run_folder() / "checkpoint_request.json");
+    if (options_.warm && can_restart()) pool_ = std::make_unique<WarmPool>(poller_);
+    if (!options_.health_address.empty()) {
+        health_server_ = std::make_unique<HealthServer>(
+            options_.health_address, [this](std::optional<milliseconds> grace) {
+                drain_asked_.with([&](std::optional<Notice>& asked) {
+                    asked = Notice{.deadline = grace, .why = "POST /drain"};
+                });
+                drain_wake_.notify();
+            });
+    }
+    notices_ = std::make_unique<NoticeSources>(
+        poller_, options_, clock_,
+        [this](const Notice& notice) { leave(notice.deadline, notice.why, 0); });
+}
+
+NodeAgent::~NodeAgent() = default;
+
+void NodeAgent::open_link() {
+    LinkCallbacks callbacks;
+    callbacks.on_message = [this](const Down& message) { on_down(message); };
+    callbacks.on_fenced = [this](const std::string& why) { on_fenced(why); };
+    callbacks.on_gone = [this](const std::string& why) { on_gone(why); };
+    callbacks.on_note = [this](const Effects::Note& what) { note(what.what, what.fields); };
+    callbacks.make_hello = [this] { return hello(); };
+    Policy policy = policy_of(options_);
+    if (is_alone(options_)) {
+        link_ = make_local_link(poller_, std::move(policy), std::move(callbacks));
+    } else {
+        RemoteOptions remote;
+        remote.endpoints = endpoints_of(options_);
+        remote.may_host = options_.rdzv_backend != "static" || options_.node_rank.value_or(0) == 0;
+        remote.token = options_.token;
+        remote.policy = std::move(policy);
+        remote.facts = facts_;
+        remote.state_dir = private_state_dir();
+        remote.agent_binary = "/proc/self/exe";
+        link_ = make_remote_link(poller_, std::move(remote), std::move(callbacks));
+    }
+    link_->open();
+}
+
+up::Hello NodeAgent::hello() {
+    // The first generation of a job on one machine gets the port that was asked for, if it is free.
+    const int wanted = options_.rdzv_backend == "static" && is_alone(options_) && !assignment_
+                           ? options_.master_port
+                           : 0;
+    up::Hello hello;
+    hello.facts = facts_;
+    hello.running = assignment_ ? assignment_->generation : 0;
+    hello.master_port = ports_.hold(wanted);
+    hello.warm = pool_ == nullptr || pool_->settled();
+    return hello;
+}
+
+int NodeAgent::run() {
+    poller_.add(signals_.fd(), [this] {
+        while (const int number = signals_.next()) on_signal(number);
+    });
+    poller_.add(drain_wake_.fd(), [this] {
+        drain_wake_.drain();
+        const std::optional<Notice> notice = drain_asked_.with(
+            [](std::optional<Notice>& asked) { return std::exchange(asked, std::nullopt); });
+        if (notice) leave(notice->deadline, notice->why, 0);
+    });
+    if (pool_) {
+        pool_->on_settled([this] {
+            if (!assignment_) link_->send(up::Warm{});
+        });
+    }
+    note("launcher_started", {{"pid", std::to_string(::getpid())}, {"script", options_.script}});
+    update_health("gathering");
+    open_link();
+    if (!is_alone(options_)) {
+        schedule_warm_up(kIdleWarmUpDelay);
+        poller_.set_timer("waiting", Deadline::in(kSayWaiting), [this] {
+            if (assignment_ || finish_) return;
+            sys::write_all(
+                2,
+                format("trainyard run: waiting at {} for the job's nodes ({} to {} are wanted)\n",
+                       options_.rdzv_endpoint, options_.min_nodes, options_.max_nodes));
+        });
+    }
+    while (!exit_code_) poller_.run_once(Deadline::never(), {});
+    update_health("over");
+    link_->close(*exit_code_ == 0 ? kOthersMayNeedUs : milliseconds(1000));
+    note("launcher_ended", {{"exit_code", std::to_string(*exit_code_)}});
+    return *exit_code_;
+}
+
+void NodeAgent::on_down(const Down& message) {
+    if (const auto* order = std::get_if<down::Start>(&message)) start(order->assignment);
+    if (const auto* order = std::get_if<down::Abort>(&message)) abort(*order);
+    if (const auto* order = std::get_if<down::CheckpointNow>(&message)) checkpoint_now(*order);
+    if (const auto* order = std::get_if<down::Finish>(&message)) finish(*order);
+    if (const auto* order = std::get_if<down::Refused>(&message)) on_gone(order->why);
+}
+
+void NodeAgent::on_fenced(const std::string& why) {
+    health_.fenced = true;
+    note("fenced", {{"why", why}});
+    if (!assignment_) return;
+    sys::write_all(2, format("trainyard run: stopped the workers of generation {}: {}\n",
+                             assignment_->generation, why));
+    stop_workers({});
+}
+
+void NodeAgent::on_gone(const std::string& why) {
+    finish({.verdict = Verdict::failed, .cause = Cause::infrastructure, .why = why, .root = {}});
+}
+
+void NodeAgent::finish(const down::Finish& order) {
+    if (finish_) return;
+    finish_ = order;
+    if (assignment_ && !workers_->empty()) {
+        if (!stopping_) stop_workers({.signal = SIGTERM, .grace = options_.abort_grace});
+        return;
+    }
+    conclude();
+}
+
+int NodeAgent::exit_code_for(const down::Finish& order) const {
+    if (order.verdict == Verdict::succeeded) return 0;
+    if (!options_.semantic_exit_codes) return 1;
+    if (order.verdict == Verdict::drained) return kDrained;
+    return order.cause == Cause::application || order.cause == Cause::hang ? kApplication
+                                                                           : kRequeue;
+}
+
+void NodeAgent::conclude() {
+    if (exit_code_) return;
+    if (assignment_) {
+        assignment_.reset();
+        logs_.drain(true);
+    }
+    sweep();
+    if (pool_) pool_->discard_all();
+    if (killed_by_) {
+        sys::write_all(2, format("trainyard run: {} received; the workers were stopped\n",
+                                 sys::signal_name(*killed_by_)));
+        exit_code_ = options_.semantic_exit_codes ? 128 + *killed_by_ : 1;
+        return;
+    }
+    exit_code_ = exit_code_for(*finish_);
+    if (finish_->verdict == Verdict::drained) {
+        sys::write_all(2, format("trainyard run: this node has left the job: {}\n", finish_->why));
+    } else if (finish_->verdict == Verdict::failed) {
+        if (!failures_.empty()) {
+            std::ranges::stable_sort(failures_, {}, &WorkerFailure::when);
+            const WorkerFailure& root = failures_.front();
+            if (const char* path = ::getenv("TORCHELASTIC_ERROR_FILE");
+                path != nullptr && *path != '\0') {
+                capture([&] { write_reply_file(path, root); });
+            }
+            sys::write_all(2, failure_summary(entrypoint_name(options_), facts_.host, failures_));
+        }
+        sys::write_all(2, format("trainyard run: the job failed: {}\n", finish_->why));
+    }
+}
+
+void NodeAgent::on_signal(int number) {
+    if (number == SIGCHLD) {
+        workers_->reap_adopted();
+        return;
+    }
+    if (number == guard_died_signal()) {
+        on_guard_died();
+        return;
+    }
+    note("signal", {{"signal", sys::signal_name(number)}});
+    const bool announces =
+        number == SIGUSR1 ||
+        (number == SIGTERM && (!is_alone(options_) || !options_.checkpoint_dir.empty()));
+    if (announces && !leaving_ && !killed_by_ && !finish_) {
+        leave(std::nullopt, format("{} received", sys::signal_name(number)),
+              number == SIGUSR1 ? 0 : number);
+    } else {
+        stop_by_signal(number);
+    }
+}
+
+void NodeAgent::leave(std::optional<milliseconds> deadline, const std::string& why, int signal) {
+    if (finish_ || killed_by_) return;
+    const milliseconds grace = deadline.value_or(options_.drain_timeout);
+    leaving_ = true;
+    leave_signal_ = signal;
+    leave_by_ = Deadline::in(grace);
+    note("leaving", {{"why", why}, {"grace_ms", std::to_string(grace.count())}});
+    link_->send(up::Leaving{grace, why});
+    // Whatever the others do: this machine ends at its deadline.
+    poller_.set_timer("leave", Deadline::in(grace + milliseconds(500)), [this, why] {
+        if (!finish_)
+            finish(
+                {.verdict = Verdict::drained, .cause = Cause::preemption, .why = why, .root = {}});
+    });
+}
+
+void NodeAgent::stop_by_signal(int number) {
+    if (killed_by_ || exit_code_) {
+        if (assignment_) stop_workers({});  // asked twice: now
+        return;
+    }
+    killed_by_ = number;
+    if (!is_alone(options_)) link_->send(up::Leaving{milliseconds(0), sys::signal_name(number)});
+    if (assignment_ && !workers_->empty()) {
+        stopping_ = false;  // this grace replaces any other
+        stop_workers({.signal = number, .grace = options_.shutdown_timeout});
+    } else {
+        conclude();
+    }
+}
+
+void NodeAgent::on_guard_died() {
+    killed_by_ = SIGKILL;
+    if (assignment_) {
+        stop_workers({});
+    }
+    conclude();
+}
+
+}  // namespace ty::agent
