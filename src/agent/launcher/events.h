@@ -6,18 +6,24 @@
 #include "rendezvous/rendezvous.h"
 #include "sys/sys.h"
 
-#include <atomic>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ty::agent {
 
 /// One line: {"time": ISO, "event": what, "run_id": …, "node": …, fields…}. Written whole with one
-/// write(2) to a file opened for appending; a full disk loses events, never the job.
+/// write(2) to a file opened for appending; a full disk loses events, never the job. A field called
+/// as one of the first four ("node") is written as "about_node". Used by one thread.
 class EventLog {
 public:
+    /// `target`: a file in an existing folder, "-" for stderr, empty for nowhere. Throws not_found,
+    /// denied.
     EventLog(const std::string& target, std::string run_id, std::string node, const Clock& clock);
     void write(const std::string& what,
                const std::vector<std::pair<std::string, std::string>>& fields);
@@ -25,6 +31,7 @@ public:
 private:
     sys::Fd file_;
     int fd_ = -1;
+    bool cut_short_ = false;
     std::string run_id_, node_;
     const Clock& clock_;
 };
@@ -45,8 +52,11 @@ struct HealthState {
 /// /metrics: Prometheus text. POST /drain[?grace=30]: an announced departure. Own threads.
 class HealthServer {
 public:
-    /// "host:port" or "port" (loopback). Throws conflict. `on_drain` is called from a server thread.
-    HealthServer(const std::string& address, std::function<void(std::optional<milliseconds>)> on_drain);
+    /// "host:port", ":port" or "port" (loopback). Throws invalid, conflict. `on_drain` is called
+    /// from a server thread. /drain is open to this machine; from elsewhere it takes `token` (the
+    /// job's, TRAINYARD_RDZV_TOKEN) as a bearer, and without a token it is refused.
+    HealthServer(const std::string& address,
+                 std::function<void(std::optional<milliseconds>)> on_drain, std::string token = "");
     ~HealthServer();
     std::uint16_t port() const;
     void update(const HealthState& state);  ///< any thread

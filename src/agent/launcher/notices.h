@@ -17,10 +17,10 @@ struct Notice {
     std::string why;                       ///< "notice file /run/preempt", "end time 2026-…"
 };
 
-/// Calls on_notice once per source, from the poller. File: appears (or is there); its text is empty,
-/// a number of seconds, an ISO time, or JSON with "time" or "grace". URL: polled every second by a
-/// thread; 404 is "nothing", 200 with JSON {"action", "time"} (the cloud's spot document) or a number
-/// is a notice; unreachable is not. End time: `drain_before` ahead of it.
+/// Calls on_notice once per source, from the poller. File: appears (or is there); its text is
+/// empty, a number of seconds, an ISO time, or JSON with "time" or "grace". URL: polled every
+/// second by a thread; 404 is "nothing", 200 with JSON {"action", "time"} (the cloud's spot
+/// document) or a number is a notice; unreachable is not. End time: `drain_before` ahead of it.
 class NoticeSources {
 public:
     NoticeSources(sys::Poller& poller, const LaunchOptions& options, const Clock& clock,
