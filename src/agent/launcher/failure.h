@@ -12,12 +12,13 @@
 
 namespace ty::agent {
 
-/// TORCHELASTIC_ERROR_FILE as @record writes it. `message` may be an object or plain text.
+/// TORCHELASTIC_ERROR_FILE as @record writes it: "message" is an object. Other tools write a text.
 struct ErrorFile {
-    std::string message;                ///< "RuntimeError: boom"
-    std::string traceback;              ///< extraInfo.py_callstack, may be empty
-    std::optional<long long> timestamp; ///< epoch seconds
-    std::string raw;                    ///< the document as found
+    std::string message;                 ///< "RuntimeError: boom"
+    std::string traceback;               ///< extraInfo.py_callstack, may be empty
+    bool plain = false;                  ///< "message" was a text
+    std::optional<long long> timestamp;  ///< epoch seconds
+    std::string raw;                     ///< the document as found
 };
 /// nullopt when absent, empty or not JSON. Reads at most 1 MiB.
 std::optional<ErrorFile> read_error_file(const sys::fs::path& path);
@@ -32,8 +33,9 @@ struct WorkerFailure {
     std::optional<ErrorFile> error_file;
 };
 
-/// The text torchrun 2.13 prints to stderr as ChildFailedError, byte for byte: bar, "<entrypoint>
-/// FAILED", failures, root cause. `failures` by time; the first is the root cause.
+/// The text torchrun 2.13 prints to stderr as ChildFailedError, byte for byte from the exception's
+/// name on: bar, "<entrypoint> FAILED", failures, root cause. `failures` by time; the first is the
+/// root cause. Ends with a line feed; empty without failures.
 std::string failure_summary(const std::string& entrypoint, const std::string& host,
                             const std::vector<WorkerFailure>& failures);
 

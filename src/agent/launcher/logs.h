@@ -29,15 +29,21 @@ public:
     /// Descriptor for the worker's stream, or -1: inherit ours.
     int stdout_fd(int local_rank) const;
     int stderr_fd(int local_rank) const;
+    /// "" when the log folder is /dev/null.
     sys::fs::path error_file(int local_rank) const;
     /// "" when stderr is not in a file.
     sys::fs::path stderr_path(int local_rank) const;
-    sys::fs::path run_folder() const;  ///< <log_dir>/<rdzv_id>_<random>
+    /// <log_dir>/<rdzv_id>_<random>, made if need be; empty when the log folder is /dev/null.
+    sys::fs::path run_folder() const;
 
     /// Copy what teed files have gained to the console; call every few milliseconds while workers
     /// run (tick() of the launcher) and with `last` once they are gone: then partial lines go too.
     /// Returns true when something was copied.
+    /// Never blocks on a slow console for longer than a moment; what is left comes with later
+    /// calls.
     bool drain(bool last);
+    /// Before the last words of the launcher: everything out, for as long as the console takes it.
+    void flush();
     bool has_tee() const;
     /// Bytes written so far by a worker where that can be seen (files); -1 otherwise. Progress.
     long long bytes_written(int local_rank) const;
