@@ -174,13 +174,15 @@ std::map<std::string, std::string> rendezvous_conf(const FlagText& value) {
         if (text.empty()) value.refuse(format("gives '{}' no value; write {}=VALUE", key, key));
         conf[key] = text;
     }
-    for (std::string_view key :
-         {"join_timeout", "last_call_timeout", "close_timeout", "heartbeat_timeout",
-          "keep_alive_interval", "read_timeout", "keep_alive_max_attempt", "timeout"}) {
-        const auto found = conf.find(std::string(key));
-        if (found != conf.end() && !time_text(found->second)) {
-            value.refuse(format("gives {} something other than a number of seconds", key));
-        }
+    for (const char* key : {"join_timeout", "last_call_timeout", "close_timeout",
+                            "heartbeat_timeout", "keep_alive_interval", "read_timeout", "timeout",
+                            "lease", "fence", "resize_debounce", "resize_deadline"}) {
+        const auto found = conf.find(key);
+        if (found == conf.end()) continue;
+        const auto time = time_text(found->second);
+        if (!time) value.refuse(format("gives {} something other than a number of seconds", key));
+        // Readers of the map need to know nothing of units.
+        found->second = format("{}", static_cast<double>(time->count()) / 1000);
     }
     const auto store = conf.find("store_type");
     if (store != conf.end() && store->second != "tcp") {
