@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A MASTER_PORT for the next generation: bound (not listened on) from the lease until just before the
-// worker that will use it starts, outside the kernel's range of ephemeral ports, never handed out
-// twice by one launcher.
+// A MASTER_PORT for the next generation: bound (not listened on) from the lease until just before
+// the worker that will use it starts, outside the kernel's range of ephemeral ports. One launcher
+// hands none out twice before the whole range is used up.
 #pragma once
 
 #include "sys/sys.h"

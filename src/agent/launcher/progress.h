@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hang detection from outside: a rank that used no processor, did no I/O and wrote no output for the
-// whole of --hang-timeout is stuck. Off by default: long waits of a healthy program look the same.
+// Hang detection from outside: a rank that used no processor, did no I/O and wrote no output for
+// the whole of --hang-timeout is stuck. Off by default: long waits of a healthy program look the
+// same.
 #pragma once
 
 #include "base/time.h"
@@ -14,7 +15,7 @@
 namespace ty::agent {
 
 struct Activity {
-    long long cpu_ticks = 0;  ///< with its descendants
+    long long cpu_ticks = 0;  ///< hundredths of a second, with its descendants
     long long io_bytes = 0;   ///< rchar + wchar; 0 when unreadable
     long long output = 0;
     char state = '?';
@@ -34,7 +35,9 @@ public:
 private:
     struct Seen {
         Activity last;
-        Monotonic since;
+        Monotonic since;         ///< of the last progress
+        Monotonic window;        ///< processor time is compared over about a second:
+        long long window_ticks;  ///< a tick is too coarse for less
     };
     milliseconds timeout_;
     std::map<int, Seen> seen_;
