@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whom a RemoteLink dials, and when it hosts the coordinator itself.
+#include "agent/launcher/remote_link.h"
+
+#include "base/error.h"
+
+#include <algorithm>
+
+namespace ty::agent {
+
+namespace {
+
+constexpr milliseconds kLongestBackoff{200};
+constexpr milliseconds kResolveAgain{1000};
+
+}  // namespace
+
+// ---- the beginning
+// -------------------------------------------------------------------------------
+
+void RemoteLink::on_resolved() {
+    poller_.remove(resolver_->fd());
+    endpoints_ = resolver_->take();
+    resolver_.reset();
+    const bool none = std::ranges::all_of(
+        endpoints_, [](const std::vector<SocketAddress>& list) { return list.empty(); });
+    if (!none) return begin();
+    // A name may come into being a moment after us (a headless service, a starting machine).
+    last_trouble_ = format("cannot resolve host \"{}\"", options_.endpoints[0].first);
+    poller_.set_timer(timer("retry"), Deadline::in(kResolveAgain), [this] {
+        resolver_ = std::make_unique<Resolver>(options_.endpoints);
+        poller_.add(resolver_->fd(), [this] { on_resolved(); });
+    });
+}
+
+void RemoteLink::begin() {
+    const bool is_near = !endpoints_[0].empty() && endpoints_[0][0].is_loopback();
+    if (options_.token.empty() && !is_near) {
+        note("weak_token", {{"remedy",
+                             "set TRAINYARD_RDZV_TOKEN: the token of this job is derived from "
+                             "its run id, which others may know"}});
+    }
+    if (try_to_host()) return;
+    new_round();
+    next_candidate();
+}
+
+/// True when this agent is the first of the job on the endpoint's machine.
+bool RemoteLink::try_to_host() {
+    if (!options_.may_host || host_ || lease_.is_held()) return false;
+    const auto& [name, port] = options_.endpoints[0];
+    const bool is_here = port == 0 || std::ranges::any_of(endpoints_[0], is_of_this_machine);
+    if (!is_here) return false;
+    const std::optional<SocketAddress> literal = literal_address(name, port);
+    endpoint_listener_ = bind_port(port, literal && literal->is_loopback());
+    if (!endpoint_listener_.is_open()) return false;  // another agent here was first
+
+    // Was a coordinator of this job here before? Then its successors may have taken over: ask them
+    // while our port still refuses, so that they see clearly.
+    const std::string endpoint = format("{}:{}", name, port);
+    if (!options_.state_dir.empty() && port != 0) {
+        log_ = CoordinatorLog::path_for(options_.state_dir, options_.policy.run_id, endpoint);
+    }
+    asked_first_.clear();
+    found_snapshot_.clear();
+    if (auto record = CoordinatorLog::load(log_, clock_, options_.policy.join_timeout)) {
+        try {
+            const auto machine = rendezvous::Rendezvous::restore(record->snapshot, options_.policy,
+                                                                 clock_.monotonic());
+            if (machine.phase() != rendezvous::Phase::over) {
+                found_snapshot_ = std::move(record->snapshot);
+                const auto view = machine.view();
+                if (!view.members.empty()) asked_first_ = view.members[0].second.successors;
+            }
+        } catch (const Error& error) {
+            note("log_ignored", {{"why", error.what()}});
+        }
+    }
+    recovering_ = !asked_first_.empty();
+    if (!recovering_) {
+        host_endpoint();
+        return host_ != nullptr;
+    }
+    new_round();
+    next_candidate();
+    return true;
+}
+
+void RemoteLink::host_endpoint() {
+    recovering_ = false;
+    if (!start_listening(endpoint_listener_.get())) {  // a race lost after the bind
+        endpoint_listener_.close();
+        return;
+    }
+    if (found_snapshot_.empty()) CoordinatorLog::remove(log_);
+    const auto& [name, port] = options_.endpoints[0];
+    const int own_port = port != 0 ? port : bound_port(endpoint_listener_.get());
+    start_hosting({endpoint_listener_.get()}, found_snapshot_, false,
+                  format("{}:{}", name, own_port));
+    new_round();
+    next_candidate();
+}
+
+void RemoteLink::start_hosting(std::vector<int> listeners, std::string snapshot,
+                               bool needs_majority, const std::string& endpoint) {
+    const std::uint16_t port = bound_port(listeners[0]);
+    if (!options_.state_dir.empty()) {
+        log_ = CoordinatorLog::path_for(options_.state_dir, options_.policy.run_id, endpoint);
+    }
+    CoordinatorStart start{.policy = options_.policy,
+                           .secret = secret_,
+                           .log = log_.string(),
+                           .snapshot = std::move(snapshot),
+                           .needs_majority = needs_majority};
+    host_ = std::make_unique<CoordinatorHost>(
+        poller_, options_.agent_binary, std::move(start), std::move(listeners),
+        CoordinatorHost::Events{
+            .on_note =
+                [this](const rendezvous::Effects::Note& said) {
+                    if (callbacks_.on_note) callbacks_.on_note(said);
+                },
+            .on_hopeless = [this](const std::string& why) { on_hopeless(why); }});
+    options_.facts.successor_port = 0;  // who coordinates does not succeed itself
+    current_ = literal_address("127.0.0.1", port);
+    coordinator_gone_ = false;
+    note("coordinating",
+         {{"port", std::to_string(port)}, {"needs_majority", needs_majority ? "true" : "false"}});
+    host_->launch();
+}
+
+void RemoteLink::on_hopeless(const std::string& why) {
+    // From a timer: we are inside a call of the host's.
+    poller_.set_timer(timer("hopeless"), Deadline::in(milliseconds(0)), [this, why] {
+        host_.reset();
+        give_up(why);
+    });
+}
+
+// ---- succession
+// ----------------------------------------------------------------------------------
+
+void RemoteLink::take_over() {
+    const bool needs_majority = !coordinator_gone_;
+    std::vector<int> listeners = {successor_listener_.get()};
+    // On the endpoint's machine newcomers still come to the endpoint's port.
+    const auto& [name, port] = options_.endpoints[0];
+    const bool is_here = !endpoints_[0].empty() && is_of_this_machine(endpoints_[0][0]);
+    if (is_here && port != 0) {
+        const std::optional<SocketAddress> literal = literal_address(name, port);
+        endpoint_listener_ = bind_port(port, literal && literal->is_loopback());
+        if (endpoint_listener_.is_open() && start_listening(endpoint_listener_.get())) {
+            listeners.push_back(endpoint_listener_.get());
+        } else {
+            endpoint_listener_.close();
+        }
+    }
+    previous_ = current_;
+    note("taking_over", {{"from", previous_ ? previous_->text() : ""}});
+    start_hosting(std::move(listeners), snapshot_, needs_majority,
+                  format("{}:{}", options_.facts.address, bound_port(successor_listener_.get())));
+    if (needs_majority) {
+        poller_.set_timer(timer("yield"), Deadline::in(8 * lease_.length()), [this] { yield(); });
+    }
+    new_round();
+    next_candidate();
+}
+
+/// Most of the nodes did not come: they may be on the other side of a split that has healed by now.
+/// Look for them, and be there again if that is in vain.
+void RemoteLink::yield() {
+    note("yielding", {{"why", "the majority of the nodes did not come"}});
+    host_.reset();
+    CoordinatorLog::remove(log_);
+    endpoint_listener_.close();
+    options_.facts.successor_port = bound_port(successor_listener_.get());
+    current_ = previous_;
+    if (stage_ == Stage::joined) return end_attempt(Outcome::silent, "too few nodes came");
+    new_round();
+    next_candidate();
+}
+
+void RemoteLink::add_candidate(const SocketAddress& address) {
+    const std::string text = address.text();
+    const bool is_known = std::ranges::any_of(round_, [&text](const Candidate& other) {
+        return !other.is_self && other.address.text() == text;
+    });
+    if (!is_known) round_.push_back({.address = address});
+}
+
+void RemoteLink::add_successors(const std::vector<rendezvous::Assignment::Successor>& successors) {
+    for (const auto& successor : successors) {
+        if (successor.id == options_.facts.id) {
+            const bool can = !snapshot_.empty() && successor_listener_.is_open();
+            if (can) round_.push_back({.is_self = true});
+            continue;
+        }
+        if (successor.port <= 0 || successor.port > 65535) continue;
+        const auto address =
+            literal_address(successor.address, static_cast<std::uint16_t>(successor.port));
+        if (address) add_candidate(*address);
+    }
+}
+
+void RemoteLink::new_round() {
+    round_.clear();
+    next_ = 0;
+    if (recovering_) return add_successors(asked_first_);
+    if (host_) return add_candidate(*current_);
+    if (current_ && !coordinator_gone_) add_candidate(*current_);
+    if (coordinator_gone_) add_successors(successors_);
+    const bool is_lost = lease_.is_held() && lease_.is_lost(clock_.monotonic());
+    if (current_ && !coordinator_gone_ && !is_lost) return;  // it may come back
+    for (const auto& list : endpoints_) {
+        for (const SocketAddress& address : list) add_candidate(address);
+    }
+    if (current_) add_candidate(*current_);
+    if (!coordinator_gone_) add_successors(successors_);
+}
+
+void RemoteLink::next_candidate() {
+    if (stage_ == Stage::over) return;
+    if (next_ < round_.size()) {
+        const Candidate candidate = round_[next_++];
+        if (candidate.is_self) return take_over();
+        return attempt(candidate);
+    }
+    if (recovering_) {
+        host_endpoint();  // nobody has taken over: go on from the log
+        if (host_) return;
+    }
+    retry_later();
+}
+
+void RemoteLink::retry_later() {
+    const auto spread = static_cast<milliseconds::rep>(jitter_() % 1000);
+    const milliseconds wait = backoff_ * (500 + spread) / 1000 + milliseconds(1);
+    backoff_ = std::min(backoff_ * 2, kLongestBackoff);
+    poller_.set_timer(timer("retry"), Deadline::in(wait), [this] {
+        if (stage_ != Stage::idle) return;
+        if (try_to_host()) return;
+        new_round();
+        next_candidate();
+    });
+}
+
+}  // namespace ty::agent
