@@ -1,2 +1,425 @@
 // SPDX-License-Identifier: Apache-2.0
+// Nodes and their messages: who is connected, who is heard, who still runs something. What follows
+// from a change is decided in evaluate(), by forming.cc, ending.cc and resizing.cc.
 #include "rendezvous/rendezvous.h"
+
+#include "base/error.h"
+#include "rendezvous/state.h"
+
+#include <algorithm>
+
+namespace ty::rendezvous {
+
+using State = Rendezvous::State;
+
+// ---- the lists and counters
+// ----------------------------------------------------------------------
+
+Effects State::conclude() {
+    if (out.record && generation > 0 && !assigned.empty()) {
+        const auto& successors = assigned.front().second.successors;
+        std::string text;
+        for (const Assignment::Successor& successor : successors) {
+            const Node* node = find(successor.id);
+            if (node == nullptr || !node->connected) continue;
+            if (text.empty()) text = snapshot();
+            send(*node, down::Snapshot{text});
+        }
+    }
+    return std::exchange(out, Effects());
+}
+
+/// Time never goes back: messages may be stamped a little out of order.
+void State::clock(Monotonic at) {
+    now = std::max(now, at);
+    if (phase == Phase::gathering && !gathering_since) gathering_since = now;
+}
+
+Node* State::find(const std::string& id) {
+    const auto found = nodes.find(id);
+    return found == nodes.end() ? nullptr : &found->second;
+}
+
+void State::count(const Node& node, int sign) {
+    const bool heard = node.connected && !node.silent;
+    const bool alive = !node.dead && !node.silent && (node.connected || node.watch == Watch::lease);
+    const bool staying = !node.leaving && !node.dismissed;
+    const bool ready = heard && node.running == 0 && staying;
+    const auto add = [sign](int& counter, bool counts) { counter += counts ? sign : 0; };
+    add(tally.connected, node.connected);
+    add(tally.ready, ready);
+    add(tally.survivors, ready && node.member);
+    add(tally.newcomers, ready && !node.member);
+    add(tally.busy, alive && node.running != 0);
+    add(tally.usable, alive && staying);
+    add(tally.awaited, node.member && alive && !node.connected);
+    add(tally.present, node.member && heard);
+    add(tally.quorum, node.member && !node.dead);
+    add(tally.unfinished, node.member && !node.succeeded);
+}
+
+/// Inside change() only.
+void State::watch(Node& node, Watch where) {
+    if (node.watch == Watch::lease) leases.erase(node.place);
+    if (node.watch == Watch::fencing) fences.erase(node.place);
+    node.watch = where;
+    if (where == Watch::lease) node.place = leases.insert(leases.end(), &node);
+    if (where == Watch::fencing) node.place = fences.insert(fences.end(), &node);
+}
+
+void State::hear(Node& node) {
+    node.last_heard = now;
+    if (node.watch == Watch::lease && !node.silent) {
+        leases.splice(leases.end(), leases, node.place);
+        return;
+    }
+    const bool was_silent = node.silent;
+    change(node, [&] {
+        node.silent = false;
+        watch(node, Watch::lease);
+    });
+    if (was_silent) note("heard_again", {{"node", node.id}, {"host", node.facts.host}});
+}
+
+void State::erase(const std::string& id) {
+    const auto found = nodes.find(id);
+    if (found == nodes.end()) return;
+    count(found->second, -1);
+    watch(found->second, Watch::none);
+    nodes.erase(found);
+}
+
+void State::send(const Node& node, Down message) {
+    if (node.connected) out.messages.push_back({node.id, std::move(message)});
+}
+
+void State::note(std::string what, std::vector<std::pair<std::string, std::string>> fields) {
+    out.notes.push_back({std::move(what), std::move(fields)});
+}
+
+/// Its disappearance would hurt the newest generation.
+bool State::is_working(const Node& node) const {
+    return node.member && !node.succeeded && node.running == generation;
+}
+
+void State::evaluate() {
+    const bool clean = is_active() || (phase == Phase::stopping && ending.failures.empty());
+    if (clean && !assigned.empty() && tally.unfinished == 0)
+        return end(Verdict::succeeded, Cause::application, "every worker has succeeded", nullptr);
+    if (phase == Phase::running) consider_growth();
+    if (phase == Phase::draining && tally.busy == 0) stop(drain->cause, drain->why, std::nullopt);
+    if (phase == Phase::stopping && tally.busy == 0) settle();
+    if (phase == Phase::gathering) try_start();
+}
+
+// ---- Hello
+// ---------------------------------------------------------------------------------------
+
+namespace {
+
+/// Empty when a node's idea of the job is the coordinator's.
+std::string disagreement(const Policy& theirs, const Policy& ours) {
+    if (theirs.run_id != ours.run_id)
+        return fmt::format("this node belongs to run \"{}\", the job here is \"{}\"",
+                           theirs.run_id.substr(0, 128), ours.run_id);
+    if (theirs.min_nodes != ours.min_nodes || theirs.max_nodes != ours.max_nodes)
+        return fmt::format("this node was started for {}:{} nodes, the job here is for {}:{}",
+                           theirs.min_nodes, theirs.max_nodes, ours.min_nodes, ours.max_nodes);
+    return {};
+}
+
+}  // namespace
+
+void State::on_hello(const std::string& id, const up::Hello& hello) {
+    Node* known = find(id);
+    std::string refusal = hello.policy ? disagreement(*hello.policy, policy) : std::string();
+    if (phase == Phase::over && (known == nullptr || !known->member))
+        refusal = "the job has ended: " + finish.why;
+    if (!refusal.empty()) {
+        note("refused", {{"node", id}, {"host", hello.facts.host}, {"why", refusal}});
+        out.messages.push_back({id, down::Refused{std::move(refusal)}});
+        return;
+    }
+    Node& node = known != nullptr ? *known : nodes[id];
+    if (known == nullptr) {
+        node.id = id;
+        node.arrival = ++arrivals;
+        node.joined = now;
+        note("joined", {{"node", id},
+                        {"host", hello.facts.host},
+                        {"workers", fmt::format("{}", hello.facts.workers)}});
+        count(node, +1);
+    }
+    change(node, [&] {
+        node.facts = hello.facts;
+        node.facts.id = id;
+        node.connected = true;
+        node.dead = false;
+        node.dismissed = false;  // it may have missed its Finish
+        node.warm = hello.warm;
+        node.master_port = hello.master_port;
+    });
+    hear(node);
+    send(node, down::Welcome{policy.lease, policy.fence});
+    if (phase == Phase::over) {
+        // Its connection broke while the end was on its way.
+        send(node, finish);
+        return;
+    }
+    const bool was_newcomer = known != nullptr && !node.member && node.running == 0;
+    claim(node, hello.running);
+    if (node.leaving) dismiss_leaving();
+    if (!was_newcomer) note_newcomer(node);
+}
+
+/// What a node says it runs, against what it should.
+void State::claim(Node& node, std::int64_t running) {
+    if (running > generation) adopt_generation(running);
+    const bool active = is_active() && node.member;
+    if (active && running == generation) {
+        change(node, [&] { node.running = running; });
+        if (phase == Phase::draining) call_checkpoint(node);
+        return;
+    }
+    // Succeeded or Failed may follow at once; without either it lost its workers or its Start.
+    if (active && running == 0 && is_working(node) && !limbo_until)
+        limbo_until = now + policy.lease;
+    change(node, [&] { node.running = running; });
+    if (running == 0) return;
+    const bool ours = phase == Phase::stopping && running == generation;
+    send(node, down::Abort{running, ours ? ending.cause : Cause::infrastructure,
+                           ours ? ending.why : fmt::format("generation {} has ended", running),
+                           ours && ending.graceful});
+}
+
+/// The snapshot is older than the job: nodes run what this coordinator never started. Others of
+/// that generation may not have found us yet, so nothing starts before their fences have fallen.
+void State::adopt_generation(std::int64_t running) {
+    note("newer_generation",
+         {{"known", fmt::format("{}", generation)}, {"claimed", fmt::format("{}", running)}});
+    hold_until = now + policy.fence + policy.fence_margin;
+    const bool active = is_active();
+    if (active)
+        stop(Cause::infrastructure, "the coordinator's record is older than the job", std::nullopt);
+    generation = running;
+    out.record = true;
+}
+
+// ---- the other messages
+// --------------------------------------------------------------------------
+
+void State::on(Node& node, const up::Stopped& message) {
+    if (message.generation < node.running) return;  // late, of a generation before
+    const bool lost = is_active() && is_working(node) && message.generation == generation;
+    const bool was_running = node.running != 0;
+    change(node, [&] {
+        node.running = 0;
+        node.master_port = message.master_port;
+    });
+    if (lost && phase == Phase::running)
+        lost_member(node, FailureKind::node_silent, "it stopped its workers by itself");
+    if (node.leaving && phase == Phase::gathering) dismiss_leaving();
+    if (was_running) note_newcomer(node);
+}
+
+void State::on(Node& node, const up::Failed& message) {
+    const bool current = node.member && message.generation == generation;
+    if (!current || !(is_active() || phase == Phase::stopping)) {
+        note("late_failure", {{"node", node.id}, {"why", sentence(message.failure)}});
+        return;
+    }
+    Reported reported{message.cause, message.failure, true};
+    if (reported.failure.host.empty()) reported.failure.host = node.facts.host;
+    stop(message.cause, sentence(reported.failure), std::move(reported));
+}
+
+void State::on(Node& node, const up::Succeeded& message) {
+    if (!node.member || message.generation != generation) return;
+    change(node, [&] { node.succeeded = true; });
+}
+
+void State::on(Node& node, const up::Leaving& message) {
+    const Monotonic by = now + message.deadline;
+    if (!node.leaving)
+        note("leaving", {{"node", node.id},
+                         {"host", node.facts.host},
+                         {"deadline_ms", fmt::format("{}", message.deadline.count())},
+                         {"why", message.why}});
+    change(node, [&] { node.leaving = true; });
+    if (is_active() && is_working(node)) {
+        std::string why = fmt::format("node {} leaves", node.facts.host);
+        if (!message.why.empty()) why += ": " + message.why;
+        return start_drain(Cause::preemption, std::move(why), by);
+    }
+    if (phase != Phase::stopping) dismiss_leaving();
+}
+
+void State::on(Node& node, const up::Checkpointed& message) {
+    if (phase != Phase::draining || message.generation != generation) return;
+    note("checkpointed", {{"node", node.id}, {"what", message.what}});
+    stop(drain->cause, drain->why, std::nullopt);
+}
+
+void State::on(Node& node, const up::Warm& /*message*/) {
+    node.warm = true;
+}
+
+void State::on(Node& node, const up::Bye& /*message*/) {
+    note("left", {{"node", node.id}, {"host", node.facts.host}});
+    gone(node, "it left by itself");
+}
+
+/// Workers are gone for certain. A node that had been silent may have moved to another coordinator
+/// before its old connection ended, so it keeps counting as a possible voter for that one.
+void State::gone(Node& node, const std::string& how) {
+    const bool working = is_working(node);
+    const bool certain = !node.silent;
+    change(node, [&] {
+        node.connected = false;
+        node.running = 0;
+        node.silent = !certain;
+        node.dead = certain;
+        watch(node, Watch::none);
+    });
+    if (working && (is_active() || phase == Phase::stopping))
+        lost_member(node, FailureKind::node_lost, how);
+    if (!node.member) erase(std::string(node.id));
+}
+
+// ---- the public face
+// -----------------------------------------------------------------------------
+
+Rendezvous::Rendezvous(Policy policy) : Rendezvous(new State(std::move(policy))) {}
+Rendezvous::Rendezvous(State* state) : state_(state) {}
+void Rendezvous::StateDeleter::operator()(State* state) const {
+    delete state;
+}
+
+Effects Rendezvous::receive(const std::string& node, const up::Hello& hello, Monotonic now) {
+    state_->clock(now);
+    state_->on_hello(node, hello);
+    state_->evaluate();
+    return state_->conclude();
+}
+
+Effects Rendezvous::receive(const std::string& id, const Up& message, Monotonic now) {
+    if (const auto* hello = std::get_if<up::Hello>(&message)) return receive(id, *hello, now);
+    state_->clock(now);
+    Node* node = state_->find(id);
+    if (node == nullptr || !node->connected) {
+        state_->note("ignored", {{"node", id}, {"why", "it has not said hello"}});
+        return state_->conclude();
+    }
+    if (state_->phase == Phase::over) {
+        if (std::holds_alternative<up::Bye>(message)) state_->gone(*node, {});
+        return state_->conclude();
+    }
+    const bool was_silent = node->silent;
+    state_->hear(*node);
+    if (const auto* beat = std::get_if<up::Beat>(&message)) {
+        state_->send(*node, down::BeatAnswer{beat->sequence});
+        if (!was_silent) return state_->conclude();  // nothing can follow from it
+    } else if (const auto* stopped = std::get_if<up::Stopped>(&message)) {
+        state_->on(*node, *stopped);
+    } else if (const auto* failed = std::get_if<up::Failed>(&message)) {
+        state_->on(*node, *failed);
+    } else if (const auto* succeeded = std::get_if<up::Succeeded>(&message)) {
+        state_->on(*node, *succeeded);
+    } else if (const auto* leaving = std::get_if<up::Leaving>(&message)) {
+        state_->on(*node, *leaving);
+    } else if (const auto* checkpointed = std::get_if<up::Checkpointed>(&message)) {
+        state_->on(*node, *checkpointed);
+    } else if (const auto* warm = std::get_if<up::Warm>(&message)) {
+        state_->on(*node, *warm);
+    } else if (const auto* bye = std::get_if<up::Bye>(&message)) {
+        state_->on(*node, *bye);
+    }
+    state_->evaluate();
+    return state_->conclude();
+}
+
+Effects Rendezvous::lose(const std::string& id, Monotonic now, Lost how) {
+    state_->clock(now);
+    Node* node = state_->find(id);
+    if (node == nullptr || !node->connected) return {};
+    state_->note("disconnected", {{"node", id}, {"host", node->facts.host}});
+    if (how == Lost::closed)
+        state_->gone(*node, {});
+    else
+        state_->change(*node, [node] { node->connected = false; });
+    state_->evaluate();
+    return state_->conclude();
+}
+
+Effects Rendezvous::tick(Monotonic now) {
+    state_->clock(now);
+    if (state_->phase == Phase::over) {
+        state_->lingered = state_->lingered || state_->now >= *state_->over_since + seconds(3);
+        return state_->conclude();
+    }
+    state_->silence();
+    state_->expire_limbo();
+    if (state_->phase == Phase::draining && state_->now >= state_->drain->by)
+        state_->stop(state_->drain->cause, state_->drain->why + " (no checkpoint came in time)",
+                     std::nullopt);
+    state_->evaluate();
+    return state_->conclude();
+}
+
+Deadline Rendezvous::next_deadline() const {
+    const State& s = *state_;
+    std::optional<Monotonic> next;
+    const auto consider = [&next](std::optional<Monotonic> at) {
+        if (at && (!next || *at < *next)) next = at;
+    };
+    if (s.phase == Phase::over)
+        return is_done() ? Deadline::never() : Deadline::at(*s.over_since + seconds(3));
+    if (!s.leases.empty()) consider(s.leases.front()->last_heard + s.policy.lease);
+    if (!s.fences.empty())
+        consider(s.fences.front()->last_heard + s.policy.fence + s.policy.fence_margin);
+    consider(s.limbo_until);
+    switch (s.phase) {
+        case Phase::gathering:
+            if (s.hold_until && *s.hold_until > s.now) consider(s.hold_until);
+            if (s.has_enough() && s.is_clear() && s.has_quorum())
+                consider(*s.min_reached + s.policy.last_call);
+            else if (s.gathering_since)
+                consider(*s.gathering_since + s.policy.join_timeout);
+            break;
+        case Phase::running:
+            consider(s.growth_at);
+            break;
+        case Phase::draining:
+            consider(s.drain->by);
+            break;
+        case Phase::stopping:
+            consider(*s.stopping_since + s.policy.join_timeout);
+            break;
+        case Phase::over:
+            break;
+    }
+    return next ? Deadline::at(*next) : Deadline::never();
+}
+
+std::string Rendezvous::snapshot() const {
+    return state_->snapshot();
+}
+
+Phase Rendezvous::phase() const {
+    return state_->phase;
+}
+
+std::int64_t Rendezvous::generation() const {
+    return state_->generation;
+}
+
+bool Rendezvous::is_done() const {
+    return state_->phase == Phase::over && (state_->lingered || state_->tally.connected == 0);
+}
+
+Rendezvous::View Rendezvous::view() const {
+    return {state_->phase, state_->generation, static_cast<std::size_t>(state_->tally.connected),
+            state_->assigned, state_->spent};
+}
+
+}  // namespace ty::rendezvous

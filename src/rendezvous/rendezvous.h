@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who trains together, with which rank: one job-wide state machine without I/O.
 //
-// A coordinator (the launcher's own process for one node, a small process beside the first agent for
-// several, later the daemon) feeds it what nodes say and what time it is; it answers with messages to
-// send. It has no threads, sockets or clocks, so a thousand nodes and two thousand failures fit into
-// a unit test.
+// A coordinator (the launcher's own process for one node, a small process beside the first agent
+// for several, later the daemon) feeds it what nodes say and what time it is; it answers with
+// messages to send. It has no threads, sockets or clocks, so a thousand nodes and two thousand
+// failures fit into a unit test.
 //
 // Safety, in the order of importance:
 //   - never two generations at once: generation g+1 starts only when every node of g has said that
-//     its workers are gone, is known dead (its agent's connection was closed by the kernel, and agents
-//     take their workers along), or has been silent for Policy::fence, after which an agent kills its
-//     own workers by itself;
+//     its workers are gone, is known dead (its agent's connection was closed by the kernel, and
+//     agents take their workers along), or has been silent for Policy::fence, after which an agent
+//     kills its own workers by itself;
 //   - a side of a split network forms a generation only if it holds most of the last one's nodes;
 //   - effects with `record` set are performed after the snapshot is on disk.
 #pragma once
@@ -33,14 +33,14 @@ std::string_view to_string(Cause cause);
 
 /// What happened to the worker that failed first.
 enum class FailureKind {
-    exit_code,     ///< the program returned a code other than 0
-    signal,        ///< killed by a signal nobody of us sent
-    out_of_memory, ///< the kernel's OOM killer
+    exit_code,      ///< the program returned a code other than 0
+    signal,         ///< killed by a signal nobody of us sent
+    out_of_memory,  ///< the kernel's OOM killer
     disk_full,
-    port_in_use,   ///< MASTER_PORT was taken between lease and use: retried without budget
-    hang,          ///< no progress for Policy's hang timeout
-    node_lost,     ///< its agent's connection closed
-    node_silent,   ///< its agent missed its lease
+    port_in_use,  ///< MASTER_PORT was taken between lease and use: retried without budget
+    hang,         ///< no progress for Policy's hang timeout
+    node_lost,    ///< its agent's connection closed
+    node_silent,  ///< its agent missed its lease
 };
 std::string_view to_string(FailureKind kind);
 
@@ -60,13 +60,13 @@ std::string sentence(const Failure& failure);
 
 /// One agent: one launcher process on one machine.
 struct NodeFacts {
-    std::string id;                   ///< unique per process: never reused
-    std::optional<long> slot;         ///< stable place given from outside (node rank, Slurm, index)
-    std::string host;                 ///< for people, logs and natural ordering (node7 < node66)
-    std::string address;              ///< IP literal under which the others reach it
+    std::string id;            ///< unique per process: never reused
+    std::optional<long> slot;  ///< stable place given from outside (node rank, Slurm, index)
+    std::string host;          ///< for people, logs and natural ordering (node7 < node66)
+    std::string address;       ///< IP literal under which the others reach it
     std::string role = "default";
-    int workers = 1;                  ///< local world size
-    int successor_port = 0;           ///< where it would coordinate if it must; 0: it cannot
+    int workers = 1;         ///< local world size
+    int successor_port = 0;  ///< where it would coordinate if it must; 0: it cannot
 };
 
 enum class ResizeWhen { checkpoint, now, never };
@@ -76,19 +76,21 @@ struct Policy {
     std::string run_id = "none";
     int min_nodes = 1;
     int max_nodes = 1;
-    /// Nodes the scheduler says will come; a generation starts at once when they are there. 0: unknown.
+    /// Nodes the scheduler says will come; a generation starts at once when they are there. 0:
+    /// unknown.
     int expected_nodes = 0;
-    milliseconds last_call{2000};      ///< from reaching min_nodes to starting with fewer than max_nodes
-    milliseconds join_timeout{600000}; ///< below min_nodes for so long: the job fails
-    milliseconds lease{1250};          ///< silent for so long: suspected, the generation is aborted
-    milliseconds fence{1500};          ///< silent for so long: an agent kills its own workers
-    milliseconds fence_margin{250};    ///< what the coordinator waits on top of `fence`
+    milliseconds last_call{
+        2000};  ///< from reaching min_nodes to starting with fewer than max_nodes
+    milliseconds join_timeout{600000};  ///< below min_nodes for so long: the job fails
+    milliseconds lease{1250};        ///< silent for so long: suspected, the generation is aborted
+    milliseconds fence{1500};        ///< silent for so long: an agent kills its own workers
+    milliseconds fence_margin{250};  ///< what the coordinator waits on top of `fence`
     ResizeWhen resize = ResizeWhen::now;
     milliseconds resize_debounce{500};
     milliseconds warm_timeout{20000};  ///< newcomers may take so long to start their interpreters
     milliseconds resize_deadline{600000};  ///< growth waits for a checkpoint at most so long
     Counting counting = Counting::by_cause;
-    int max_restarts = 0;              ///< the budget of Cause::application
+    int max_restarts = 0;  ///< the budget of Cause::application
     /// Budgets of the other causes; absent: hang as application, the others unlimited. While
     /// max_restarts is 0, a job that has fallen below min_nodes fails instead of waiting.
     std::map<Cause, int> budgets;
@@ -112,15 +114,18 @@ struct Assignment {
     std::vector<Successor> successors;  ///< who coordinates next, in order; at most three
 };
 
-// ---- node -> coordinator -------------------------------------------------------------------------
+// ---- node -> coordinator
+// -------------------------------------------------------------------------
 
 namespace up {
 /// First message of a connection, new or after a reconnect.
 struct Hello {
     NodeFacts facts;
-    std::int64_t running = 0;  ///< generation whose workers still run here; 0: none
-    int master_port = 0;       ///< leased for the next generation, should rank 0 land here
-    bool warm = false;         ///< interpreters stand by
+    /// Generation whose workers still run here; 0: none. A node whose workers have all succeeded
+    /// says that generation until it is told to stop, and repeats Succeeded after a reconnect.
+    std::int64_t running = 0;
+    int master_port = 0;           ///< leased for the next generation, should rank 0 land here
+    bool warm = false;             ///< interpreters stand by
     std::optional<Policy> policy;  ///< must agree with the coordinator's in run id and size
 };
 struct Beat {
@@ -156,9 +161,11 @@ struct Bye {};
 using Up = std::variant<up::Hello, up::Beat, up::Stopped, up::Failed, up::Succeeded, up::Leaving,
                         up::Checkpointed, up::Warm, up::Bye>;
 
-// ---- coordinator -> node -------------------------------------------------------------------------
+// ---- coordinator -> node
+// -------------------------------------------------------------------------
 
 enum class Verdict { succeeded, failed, drained };
+std::string_view to_string(Verdict verdict);
 
 namespace down {
 struct Welcome {
@@ -232,17 +239,21 @@ std::string_view to_string(Phase phase);
 
 class Rendezvous {
 public:
+    struct State;  ///< this folder's own
+
     explicit Rendezvous(Policy policy);
-    /// From a snapshot of another coordinator of the same job. Nodes of the running generation count
-    /// as alive until Policy::lease from `now` has passed without a Hello from them.
-    /// Throws corrupt when the text is no snapshot.
+    /// From a snapshot of another coordinator of the same job. Nodes of the running generation
+    /// count as alive until Policy::lease from `now` has passed without a Hello from them. Throws
+    /// corrupt when the text is no snapshot.
     static Rendezvous restore(std::string_view snapshot, Policy policy, Monotonic now);
 
     /// A message of a node. Unknown nodes may only say Hello; anything else is ignored with a note.
     Effects receive(const std::string& node, const up::Hello& hello, Monotonic now);
     Effects receive(const std::string& node, const Up& message, Monotonic now);
-    /// The node's connection ended (the kernel closed it).
-    Effects lose(const std::string& node, Monotonic now);
+    /// The node's connection ended. `closed`: by the peer's kernel (end of file, reset), so agent
+    /// and workers are gone. `silent`: for another reason (ETIMEDOUT, our own choice); the node may
+    /// live and has until its lease ends to come back.
+    Effects lose(const std::string& node, Monotonic now, Lost how = Lost::closed);
     /// Call at next_deadline() or later; earlier calls change nothing.
     Effects tick(Monotonic now);
     /// never() when only messages can change anything.
@@ -266,7 +277,6 @@ public:
     View view() const;
 
 private:
-    struct State;
     struct StateDeleter {
         void operator()(State* state) const;
     };
