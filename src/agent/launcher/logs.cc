@@ -195,13 +195,20 @@ bool LaunchLogs::State::read_once(Attempt& attempt, Attempt::Source& source, boo
     return more || !text.console.empty();
 }
 
-/// One chunk of every stream that has something and may write it.
+/// One chunk of every stream that has something and may write it. A generation's lines come after
+/// all of its predecessor's.
 bool LaunchLogs::State::turn(bool last) {
     bool moved = push_consoles();
+    std::array<bool, 2> busy{};
     for (const auto& attempt : attempts) {
+        std::array<bool, 2> unfinished = busy;
         for (Attempt::Source& source : attempt->sources) {
+            const std::size_t stream = source.stream == Stream::out ? 0 : 1;
+            if (busy[stream]) continue;
             moved = read_once(*attempt, source, last || attempt->over) || moved;
+            unfinished[stream] = unfinished[stream] || !source.at_end;
         }
+        busy = unfinished;
     }
     return moved;
 }
