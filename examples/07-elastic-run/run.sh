@@ -15,26 +15,27 @@ node() {
     exec trainyard run --nnodes 1:2 --rdzv-endpoint "127.0.0.1:$port" --rdzv-backend c10d --rdzv-id "elastic-$port" --max-restarts 3 \
         --checkpoint-dir "$work/checkpoints" --log-dir "$work/logs" --events "$work/events-$1" "$here/train.py"
 }
-until_log() { # FILE PATTERN: waits until the line is there
+until_says() { # PATTERN FILE...: waits until the line is there
     for _ in $(seq 600); do
-        if grep -q "$2" "$1" 2>/dev/null; then return; fi
+        if cat "${@:2}" 2>/dev/null | grep -q "$1"; then return; fi
         sleep 0.1
     done
-    echo "no \"$2\" in $1 within 60 s:" >&2
+    echo "no \"$1\" within 60 s:" >&2
     cat "$work"/node-* >&2
     exit 1
 }
 
 node a >"$work/node-a" 2>&1 & first=$!
+until_says launcher_started "$work/events-a"
 node b >"$work/node-b" 2>&1 & second=$!
-until_log "$work/node-a" "world of 2"
+until_says "world of 2" "$work/node-a" "$work/node-b"
 sleep 2
 echo "== the second node dies (kill -9)"
 kill -9 "$second"
-until_log "$work/node-a" "world of 1: from epoch [1-9]"
+until_says "world of 1: from epoch [1-9]" "$work/node-a"
 echo "== it comes back; the job grows at the next checkpoint"
 node c >"$work/node-c" 2>&1 & third=$!
-for file in a c; do until_log "$work/events-$file" '"generation_started".*"nodes":2' ; done
+until_says '"generation_started".*"nodes":2' "$work/events-c"
 sleep 1
 echo "== the first node is asked to leave (SIGTERM): after the next checkpoint the other one goes on alone"
 kill -TERM "$first"

@@ -14,8 +14,6 @@
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
 namespace ty::agent {
 
 struct LinkCallbacks {
@@ -41,8 +39,6 @@ public:
     /// Send Bye, flush briefly, close. When this process hosts the coordinator of other nodes, wait
     /// (at most `patience`) until they have been told or succeeded by another.
     virtual void close(milliseconds patience) = 0;
-    /// Processes of ours that are no workers (a coordinator): nobody may kill them as strays.
-    virtual std::vector<pid_t> children() const { return {}; }
 };
 
 /// The state machine in this very process; one node, no socket.

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/result.h"
 
 #include <algorithm>
 #include <csignal>
@@ -51,7 +52,7 @@ std::vector<WorkerSpec> NodeAgent::specs(const Assignment& assignment) {
         const WorkerPlace place{
             .local_rank = local_rank,
             .error_file = logs_.error_file(local_rank).string(),
-            .request_file = (logs_.run_folder() / "checkpoint_request.json").string(),
+            .request_file = request_file_.string(),
             .agent_store = options_.agent_store};
         result.push_back({.local_rank = local_rank,
                           .argv = worker_command(options_, local_rank),
@@ -174,7 +175,7 @@ void NodeAgent::report_success() {
     logs_.drain(true);
     poller_.cancel_timer("drain");
     poller_.cancel_timer("progress");
-    sweep();  // what the programs left behind
+    workers_->kill_all();  // what the programs left behind
     note("workers_succeeded", {{"generation", std::to_string(assignment_->generation)}});
     link_->send(up::Succeeded{assignment_->generation});
 }
@@ -210,13 +211,14 @@ void NodeAgent::stop_workers(Stop how) {
     update_health("stopping");
     if (how.signal == 0) {
         poller_.cancel_timer("grace");
-        for (const pid_t pid : sweep()) {
+        for (const pid_t pid : workers_->kill_all()) {
             note("process_stuck", {{"pid", std::to_string(pid)}});
             sys::write_all(
                 2, format("trainyard run: process {} does not end after SIGKILL: it is in an "
                           "uninterruptible system call; this machine may need a restart\n",
                           pid));
         }
+        for (const WorkerEnd& end : workers_->take_ended()) on_worker_end(end);
         if (workers_->empty()) workers_stopped();
         return;
     }
@@ -230,7 +232,7 @@ void NodeAgent::workers_stopped() {
     if (!assignment_) return;
     poller_.cancel_timer("grace");
     poller_.cancel_timer("drain");
-    sweep();
+    workers_->kill_all();
     logs_.drain(true);
     store_.reset();
     if (checkpoints_) checkpoints_->cancel();
@@ -242,14 +244,6 @@ void NodeAgent::workers_stopped() {
         return;
     }
     link_->send(up::Stopped{generation, ports_.hold()});
-}
-
-std::vector<pid_t> NodeAgent::sweep() {
-    std::vector<pid_t> ours = link_ ? link_->children() : std::vector<pid_t>();
-    if (pool_) {
-        for (const pid_t pid : pool_->pids()) ours.push_back(pid);
-    }
-    return workers_->kill_all(ours);
 }
 
 void NodeAgent::checkpoint_now(const down::CheckpointNow& order) {

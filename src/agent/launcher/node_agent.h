@@ -56,8 +56,6 @@ private:
     void checkpoint_now(const rendezvous::down::CheckpointNow& order);
     void stop_workers(Stop how);
     void workers_stopped();
-    /// Kill workers and strays, but not standbys and the coordinator; those that will not die.
-    std::vector<pid_t> sweep();
     void finish(const rendezvous::down::Finish& order);
     void conclude();
     int exit_code_for(const rendezvous::down::Finish& order) const;
@@ -87,6 +85,8 @@ private:
     std::unique_ptr<HealthServer> health_server_;
     HealthState health_;
     LaunchLogs logs_;
+    sys::TempDir scratch_{"trainyard-run"};  ///< the checkpoint request appears here
+    const sys::fs::path request_file_ = scratch_.path() / "checkpoint_request.json";
     PortLease ports_;
     ProgressWatch progress_;
     std::unique_ptr<WarmPool> pool_;

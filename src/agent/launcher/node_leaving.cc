@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "base/text.h"
 
 #include <algorithm>
@@ -79,8 +80,8 @@ NodeAgent::NodeAgent(LaunchOptions options, const Clock& clock)
     events_ = std::make_unique<EventLog>(options_.events, options_.rdzv_id, facts_.id, clock_);
     workers_ = std::make_unique<WorkerGroup>(poller_,
                                              [this](const WorkerEnd& end) { on_worker_end(end); });
-    checkpoints_ = std::make_unique<CheckpointWatch>(
-        poller_, options_.checkpoint_dir, logs_.run_folder() / "checkpoint_request.json");
+    checkpoints_ =
+        std::make_unique<CheckpointWatch>(poller_, options_.checkpoint_dir, request_file_);
     if (options_.warm && can_restart()) pool_ = std::make_unique<WarmPool>(poller_);
     if (!options_.health_address.empty()) {
         health_server_ = std::make_unique<HealthServer>(
@@ -131,6 +132,13 @@ up::Hello NodeAgent::hello() {
     hello.facts = facts_;
     hello.running = assignment_ ? assignment_->generation : 0;
     hello.master_port = ports_.hold(wanted);
+    if (wanted != 0 && options_.master_port_given && hello.master_port != wanted &&
+        health_.generation == 0) {
+        throw_error(Code::conflict, "",
+                    "--master-port {}: the port is in use; free it, choose another, or leave the "
+                    "flag out to get a free one",
+                    wanted);
+    }
     hello.warm = pool_ == nullptr || pool_->settled();
     return hello;
 }
@@ -215,7 +223,7 @@ void NodeAgent::conclude() {
         assignment_.reset();
         logs_.drain(true);
     }
-    sweep();
+    workers_->kill_all();
     if (pool_) pool_->discard_all();
     if (killed_by_) {
         sys::write_all(2, format("trainyard run: {} received; the workers were stopped\n",
@@ -294,9 +302,8 @@ void NodeAgent::stop_by_signal(int number) {
 
 void NodeAgent::on_guard_died() {
     killed_by_ = SIGKILL;
-    if (assignment_) {
-        stop_workers({});
-    }
+    if (assignment_) stop_workers({});
+    kill_descendants(milliseconds(1000));
     conclude();
 }
 

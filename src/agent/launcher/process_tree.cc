@@ -20,7 +20,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+extern "C" {  // glibc 2.36 forgot to say so itself
 #include <sys/pidfd.h>
+}
 #include <sys/wait.h>
 #include <unistd.h>
 

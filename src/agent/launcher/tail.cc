@@ -17,8 +17,8 @@ constexpr std::size_t kChunk = 256u << 10;
 constexpr std::size_t kLongLine = 1u << 20;
 
 const char* find_byte(std::string_view text, char byte) {
-    if (text.empty()) return nullptr;
-    return static_cast<const char*>(std::memchr(text.data(), byte, text.size()));
+    const std::size_t at = text.find(byte);
+    return at != text.npos ? text.data() + at : nullptr;
 }
 
 }  // namespace

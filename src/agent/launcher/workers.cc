@@ -18,7 +18,9 @@
 #include <set>
 
 #include <sched.h>
+extern "C" {  // glibc 2.36 forgot to say so itself
 #include <sys/pidfd.h>
+}
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
