@@ -15,10 +15,9 @@ namespace {
 // ---- writing: one body per message; the kind is put in front of it
 
 Json body(const up::Hello& hello) {
-    Json json = {{"facts", to_json(hello.facts)},
-                 {"running", hello.running},
-                 {"master_port", hello.master_port},
-                 {"warm", hello.warm}};
+    Json json = {{"facts", to_json(hello.facts)},    {"running", hello.running},
+                 {"master_port", hello.master_port}, {"warm", hello.warm},
+                 {"newest", hello.newest},           {"newest_nodes", hello.newest_nodes}};
     if (hello.policy) json["policy"] = to_json(*hello.policy);
     return json;
 }
@@ -153,6 +152,8 @@ void read(const Reader& in, up::Hello& hello) {
     hello.running = in.generation("running");
     hello.master_port = in.port("master_port");
     hello.warm = in.flag("warm");
+    hello.newest = in.generation("newest");
+    hello.newest_nodes = in.number("newest_nodes", 0, kMaxNodes);
     if (in.find("policy") != nullptr) hello.policy = read_policy(in.object("policy"));
 }
 void read(const Reader& in, up::Beat& beat) {
@@ -233,6 +234,9 @@ Variant decode_any(std::string_view frame) {
     if (frame.size() > 2 * kMaxSnapshot + kMaxText)
         throw_error(Code::invalid, "MalformedMessage", "a message of {} bytes is too long",
                     frame.size());
+    // The parser takes a NUL for the end and would not look behind it.
+    if (frame.find('\0') != std::string_view::npos)
+        throw_error(Code::invalid, "MalformedMessage", "a message has a NUL byte in it");
     const Json json = parse_json(frame);
     const Reader in(json, "message");
     return read_any<Variant>(in.text("kind"), in);

@@ -29,6 +29,13 @@ bool State::is_clear() const {
 /// Most of those who could also be forming a generation elsewhere are here. An even split counts
 /// only for the coordinator that has been it all along: the two halves must not both go on.
 bool State::has_quorum() const {
+    if (unrecorded_nodes > 0) {
+        int present = 0;
+        for (const auto& [id, node] : nodes)
+            present += node.connected && !node.silent && node.newest == generation;
+        return policy.needs_majority ? 2 * present > unrecorded_nodes
+                                     : 2 * present >= unrecorded_nodes;
+    }
     if (tally.quorum == 0) return true;
     return policy.needs_majority ? 2 * tally.present > tally.quorum
                                  : 2 * tally.present >= tally.quorum;
@@ -120,7 +127,7 @@ void State::start() {
         Node& node = nodes.at(id);
         change(node, [&] {
             node.member = true;
-            node.running = generation;
+            node.running = node.newest = generation;
         });
         ordered.push_back(node.facts);
     }
@@ -133,9 +140,15 @@ void State::start() {
     gathering_since.reset();
     min_reached.reset();
     hold_until.reset();
+    unrecorded_nodes = 0;
     noted_no_majority = false;
     out.record = true;
-    for (const auto& [id, assignment] : assigned) send(nodes.at(id), down::Start{assignment});
+    // Rank 0 first, the others connect to it. Then the successors' copies: once a second node has
+    // started, somebody besides us should know that.
+    for (const auto& [id, assignment] : assigned) {
+        send(nodes.at(id), down::Start{assignment});
+        if (assignment.group_rank == 0) send_snapshots();
+    }
     note("started", {{"generation", fmt::format("{}", generation)},
                      {"nodes", fmt::format("{}", assigned.size())},
                      {"workers", fmt::format("{}", assigned.front().second.world_size)}});

@@ -16,17 +16,21 @@ using State = Rendezvous::State;
 // ----------------------------------------------------------------------
 
 Effects State::conclude() {
-    if (out.record && generation > 0 && !assigned.empty()) {
-        const auto& successors = assigned.front().second.successors;
-        std::string text;
-        for (const Assignment::Successor& successor : successors) {
-            const Node* node = find(successor.id);
-            if (node == nullptr || !node->connected) continue;
-            if (text.empty()) text = snapshot();
-            send(*node, down::Snapshot{text});
-        }
-    }
+    if (out.record && !snapshots_sent) send_snapshots();
+    snapshots_sent = false;
     return std::exchange(out, Effects());
+}
+
+void State::send_snapshots() {
+    snapshots_sent = true;
+    if (assigned.empty()) return;
+    std::string text;
+    for (const Assignment::Successor& successor : assigned.front().second.successors) {
+        const Node* node = find(successor.id);
+        if (node == nullptr || !node->connected) continue;
+        if (text.empty()) text = snapshot();
+        send(*node, down::Snapshot{text});
+    }
 }
 
 /// Time never goes back: messages may be stamped a little out of order.
@@ -158,6 +162,7 @@ void State::on_hello(const std::string& id, const up::Hello& hello) {
         node.dismissed = false;  // it may have missed its Finish
         node.warm = hello.warm;
         node.master_port = hello.master_port;
+        node.newest = std::max(hello.newest, hello.running);
     });
     hear(node);
     send(node, down::Welcome{policy.lease, policy.fence});
@@ -167,6 +172,8 @@ void State::on_hello(const std::string& id, const up::Hello& hello) {
         return;
     }
     const bool was_newcomer = known != nullptr && !node.member && node.running == 0;
+    if (const auto newest = std::max(hello.running, hello.newest); newest > generation)
+        adopt_generation(newest, hello.newest_nodes);
     claim(node, hello.running);
     if (node.leaving) dismiss_leaving();
     if (!was_newcomer) note_newcomer(node);
@@ -174,7 +181,6 @@ void State::on_hello(const std::string& id, const up::Hello& hello) {
 
 /// What a node says it runs, against what it should.
 void State::claim(Node& node, std::int64_t running) {
-    if (running > generation) adopt_generation(running);
     const bool active = is_active() && node.member;
     if (active && running == generation) {
         change(node, [&] { node.running = running; });
@@ -192,16 +198,16 @@ void State::claim(Node& node, std::int64_t running) {
                            ours && ending.graceful});
 }
 
-/// The snapshot is older than the job: nodes run what this coordinator never started. Others of
-/// that generation may not have found us yet, so nothing starts before their fences have fallen.
-void State::adopt_generation(std::int64_t running) {
+/// The record is older than the job: nodes were started by another coordinator. Others of that
+/// generation may not have found us yet, so nothing starts before their fences have fallen.
+void State::adopt_generation(std::int64_t claimed, int of_nodes) {
     note("newer_generation",
-         {{"known", fmt::format("{}", generation)}, {"claimed", fmt::format("{}", running)}});
+         {{"known", fmt::format("{}", generation)}, {"claimed", fmt::format("{}", claimed)}});
     hold_until = now + policy.fence + policy.fence_margin;
-    const bool active = is_active();
-    if (active)
+    if (is_active())
         stop(Cause::infrastructure, "the coordinator's record is older than the job", std::nullopt);
-    generation = running;
+    generation = claimed;
+    unrecorded_nodes = of_nodes;
     out.record = true;
 }
 

@@ -124,8 +124,12 @@ struct Hello {
     /// Generation whose workers still run here; 0: none. A node whose workers have all succeeded
     /// says that generation until it is told to stop, and repeats Succeeded after a reconnect.
     std::int64_t running = 0;
-    int master_port = 0;           ///< leased for the next generation, should rank 0 land here
-    bool warm = false;             ///< interpreters stand by
+    int master_port = 0;  ///< leased for the next generation, should rank 0 land here
+    bool warm = false;    ///< interpreters stand by
+    /// The newest generation this node was ever told to start and its group_world_size; 0: none.
+    /// Lets a coordinator with an old record find out that it has one.
+    std::int64_t newest = 0;
+    int newest_nodes = 0;
     std::optional<Policy> policy;  ///< must agree with the coordinator's in run id and size
 };
 struct Beat {

@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view kFormat = "trainyard-rendezvous-1";
 
 Json node_json(const Node& node) {
-    Json json = {{"facts", to_json(node.facts)}, {"running", node.running}};
+    Json json = {
+        {"facts", to_json(node.facts)}, {"running", node.running}, {"newest", node.newest}};
     // Flags only where they are set: a thousand nodes are usually all well.
     const auto put = [&json](const char* name, bool value) {
         if (value) json[name] = true;
@@ -71,6 +72,7 @@ void read_node(State& state, const Reader& in) {
         node.dead = is_set(in, "dead");
         node.leaving = is_set(in, "leaving");
         node.succeeded = is_set(in, "succeeded");
+        node.newest = in.generation("newest");
         if (!node.dead) state.watch(node, Watch::lease);
     });
 }
@@ -102,6 +104,7 @@ void read_state(State& state, const Reader& in) {
     state.spent = read_counts(in.object("spent"));
     state.worker_restarts = in.number("worker_restarts", 0, kMaxRank);
     state.port_retries = in.number("port_retries", 0, kMaxRank);
+    state.unrecorded_nodes = in.number("unrecorded_nodes", 0, kMaxNodes);
     state.ending = read_ending(in.object("ending"));
     if (in.find("drain") != nullptr) {
         const Reader drain = in.object("drain");
@@ -148,6 +151,7 @@ std::string State::snapshot() const {
     state["spent"] = to_json(spent);
     state["worker_restarts"] = worker_restarts;
     state["port_retries"] = port_retries;
+    state["unrecorded_nodes"] = unrecorded_nodes;
     state["ending"] = ending_json(ending);
     if (drain) {
         const auto left = std::chrono::duration_cast<milliseconds>(drain->by - now).count();

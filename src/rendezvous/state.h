@@ -30,6 +30,7 @@ struct Node {
     bool dismissed = false;  ///< was told Finish
     bool warm = false;
     bool succeeded = false;
+    std::int64_t newest = 0;   ///< generation it was last told to start, by its own word
     std::int64_t running = 0;  ///< generation whose workers may still run there; 0: none
     int master_port = 0;
     std::uint64_t arrival = 0;
@@ -96,11 +97,14 @@ struct Rendezvous::State {
 
     Monotonic now{};
     std::optional<Monotonic> gathering_since, min_reached, stopping_since, over_since;
+    /// Nodes of a newest generation that nodes report and this coordinator's record lacks; 0: none.
+    int unrecorded_nodes = 0;
     std::optional<Monotonic> hold_until;   ///< unknown generations may still run until then
     std::optional<Monotonic> limbo_until;  ///< a member came back without workers or explanation
     std::optional<Monotonic> growth_at;
     Monotonic last_newcomer{};
     bool lingered = false;  ///< 3 s after over
+    bool snapshots_sent = false;
     bool noted_no_majority = false;
     std::uint64_t arrivals = 0;
 
@@ -110,6 +114,7 @@ struct Rendezvous::State {
 
     // ---- rendezvous.cc: nodes and messages
     Effects conclude();
+    void send_snapshots();
     void clock(Monotonic at);
     Node* find(const std::string& id);
     void count(const Node& node, int sign);
@@ -130,7 +135,7 @@ struct Rendezvous::State {
 
     void on_hello(const std::string& id, const up::Hello& hello);
     void claim(Node& node, std::int64_t running);
-    void adopt_generation(std::int64_t running);
+    void adopt_generation(std::int64_t claimed, int of_nodes);
     void on(Node& node, const up::Stopped& message);
     void on(Node& node, const up::Failed& message);
     void on(Node& node, const up::Succeeded& message);

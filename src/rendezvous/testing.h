@@ -69,7 +69,7 @@ public:
     void pass(milliseconds duration) {
         const milliseconds end = now_ + duration;
         while (now_ < end) {
-            milliseconds next = std::min(end, now_ + milliseconds(250));
+            milliseconds next = std::min(end, milliseconds((now_.count() / 250 + 1) * 250));
             const Deadline deadline = machine.next_deadline();
             if (!deadline.is_never())
                 next = std::min(next, std::max(now_, std::chrono::ceil<milliseconds>(
