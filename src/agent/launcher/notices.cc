@@ -120,6 +120,7 @@ public:
         // parse_url() drops the last slash, which metadata services care about.
         if (url_.substr(0, query).ends_with('/') && !target_.ends_with('/')) target_ += '/';
         if (query != std::string::npos) target_ += url_.substr(query);
+        address_.path.clear();  // the client would put it before every target
         poller_.add(wake_.fd(), [this] { deliver(); });
         tasks_.start("notice-url", [this](const std::stop_token& stop) { poll(stop); });
     }
