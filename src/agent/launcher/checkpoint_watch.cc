@@ -210,7 +210,7 @@ void CheckpointWatch::State::watch_tree(const fs::path& at, bool is_new) {
             if (entries->is_directory(unknown))
                 todo.push_back(entries->path());
             else if (is_new)
-                note_closed(entries->path());
+                note_found(entries->path());
         }
     }
 }
@@ -266,7 +266,9 @@ void CheckpointWatch::State::on_events() {
         }
         const auto parent = folders.find(event.watch);
         if (parent == folders.end()) continue;
-        if ((event.mask & IN_IGNORED) != 0)
+        const bool lost = (event.mask & IN_IGNORED) != 0 ||
+                          ((event.mask & IN_MOVE_SELF) != 0 && parent->second == folder);
+        if (lost)
             folders.erase(parent);
         else if (!event.name.empty())
             on_tree_event(parent->second, event);
