@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <csignal>
+#include <set>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -24,32 +25,44 @@ namespace {
 
 constexpr milliseconds kTouchLog{10000};
 constexpr milliseconds kLastWords{2000};
+/// Longer than any healthy disk takes; a sick one must not stop the job.
+constexpr milliseconds kPatienceWithDisk{100};
 
 class Coordinator {
 public:
     Coordinator(const CoordinatorStart& start, std::vector<sys::Fd> listeners, MemorySlots memory)
-        : log_(start.log),
+        : writer_(start.log),
           memory_(std::move(memory)),
           machine_(begin(start)),
-          server_(std::move(listeners), start.secret, ids_, clock_,
+          server_(std::move(listeners), start.secret, start.host, ids_, clock_,
                   {.on_message = [this](const std::string& node,
                                         const rendezvous::Up& message) { hear(node, message); },
                    .on_lost =
                        [this](const std::string& node, rendezvous::Lost how) {
                            perform(machine_.lose(node, clock_.monotonic(), how));
-                       }}) {
+                       }}),
+          started_(clock_.monotonic()),
+          touched_(started_) {
+        server_.watch(writer_.fd());
+        if (sequence_ > 0) return;  // restarted: everything is known and kept
+        bury(start.dead);
+        if (start.abandon_absent) {
+            for (const auto& [id, assignment] : machine_.view().members) awaited_.insert(id);
+            abandon_at_ = started_ + start.policy.fence + start.policy.fence_margin;
+        }
         record();  // makes the file now, so that later records are one append each
-        touched_ = clock_.monotonic();
     }
 
     int run() {
-        while (!machine_.is_done()) {
+        while (!machine_.is_done() || !held_.empty()) {
             server_.receive(Deadline::earlier(next_deadline(), server_.next_deadline()));
+            writer_.drain();
             const Monotonic now = clock_.monotonic();
+            if (abandon_at_ && now >= *abandon_at_) abandon_absent();
             if (machine_.next_deadline().passed()) perform(machine_.tick(now));
             commit();
             if (now - touched_ >= kTouchLog) {
-                log_.touch();
+                writer_.touch();
                 touched_ = now;
             }
         }
@@ -58,7 +71,7 @@ public:
             server_.receive(Deadline::in(milliseconds(20)));
             server_.flush();
         }
-        log_.finish();
+        writer_.finish();
         return 0;
     }
 
@@ -81,12 +94,41 @@ private:
     }
 
     Deadline next_deadline() const {
-        return Deadline::earlier(machine_.next_deadline(), Deadline::at(touched_ + kTouchLog));
+        Deadline next =
+            Deadline::earlier(machine_.next_deadline(), Deadline::at(touched_ + kTouchLog));
+        if (abandon_at_) next = Deadline::earlier(next, Deadline::at(*abandon_at_));
+        if (!held_.empty()) next = Deadline::earlier(next, Deadline::at(held_until_));
+        return next;
+    }
+
+    /// Nodes known to be gone, of which the snapshot thinks as members: they come and are lost.
+    void bury(const std::vector<DeadNode>& dead) {
+        for (const DeadNode& node : dead) {
+            rendezvous::up::Hello hello;
+            hello.facts = {.id = node.id, .host = node.host, .address = node.host};
+            hello.running = machine_.generation();
+            const Monotonic now = clock_.monotonic();
+            rendezvous::Effects arrival = machine_.receive(node.id, hello, now);
+            rendezvous::Effects departure = machine_.lose(node.id, now, rendezvous::Lost::closed);
+            arrival.notes.clear();
+            perform(std::move(arrival));
+            perform(std::move(departure));
+        }
+    }
+
+    /// All who could coordinate are gone, and whoever else lived has been fenced or has come here.
+    void abandon_absent() {
+        abandon_at_.reset();
+        std::vector<DeadNode> dead;
+        for (const std::string& id : awaited_) dead.push_back({.id = id, .host = id});
+        awaited_.clear();
+        bury(dead);
     }
 
     void hear(const std::string& node, const rendezvous::Up& message) {
         const Monotonic now = clock_.monotonic();
         if (const auto* hello = std::get_if<rendezvous::up::Hello>(&message)) {
+            awaited_.erase(node);
             perform(machine_.receive(node, *hello, now));
             for (const auto& successor : successors_) {
                 if (successor.id == node)
@@ -110,9 +152,23 @@ private:
     }
 
     void commit() {
-        if (record_wanted_) record();
-        for (const rendezvous::Effect& effect : outgoing_) {
-            if (!effect.to.empty()) server_.send(effect.to, rendezvous::encode(effect.message));
+        if (record_wanted_) {
+            record();
+            held_until_ = clock_.monotonic() + kPatienceWithDisk;
+            awaits_ = sequence_;
+        }
+        const bool kept = writer_.done() >= awaits_ || clock_.monotonic() >= held_until_;
+        if (kept) release();
+        for (rendezvous::Effect& effect : outgoing_) {
+            if (effect.to.empty()) continue;
+            // Answers to beats keep workers alive; they wait for no disk.
+            const bool is_beat =
+                std::holds_alternative<rendezvous::down::BeatAnswer>(effect.message);
+            if (kept || is_beat) {
+                server_.send(effect.to, rendezvous::encode(effect.message));
+            } else {
+                held_.push_back(std::move(effect));
+            }
         }
         outgoing_.clear();
         if (!behind_.empty()) {
@@ -124,21 +180,19 @@ private:
         server_.flush();
     }
 
+    void release() {
+        for (const rendezvous::Effect& effect : held_) {
+            server_.send(effect.to, rendezvous::encode(effect.message));
+        }
+        held_.clear();
+    }
+
     void record() {
         record_wanted_ = false;
-        const std::string snapshot = machine_.snapshot();
+        std::string snapshot = machine_.snapshot();
         ++sequence_;
         memory_.store(sequence_, snapshot);
-        try {
-            log_.append(sequence_, snapshot);
-            log_failed_ = false;
-        } catch (const Error& error) {
-            // The agent's memory and the successors still have it: a full disk stops nobody's
-            // training.
-            if (!log_failed_)
-                log::error("rendezvous: cannot keep the log", {{"error", error.what()}});
-            log_failed_ = true;
-        }
+        writer_.submit(sequence_, std::move(snapshot));
     }
 
     /// The hosting agent reads our standard output; when it is slow, notes are lost, not time.
@@ -151,7 +205,7 @@ private:
 
     SystemClock clock_;
     SystemIds ids_;
-    CoordinatorLog log_;
+    LogWriter writer_;
     MemorySlots memory_;
     std::int64_t sequence_ = 0;
     std::vector<rendezvous::Assignment::Successor> successors_;
@@ -159,8 +213,13 @@ private:
     CoordinatorServer server_;
     std::vector<rendezvous::Effect> outgoing_;
     std::vector<std::string> behind_;  ///< successors without the newest snapshot
-    bool record_wanted_ = false, log_failed_ = false;
-    Monotonic touched_;
+    bool record_wanted_ = false;
+    std::vector<rendezvous::Effect> held_;  ///< until the log has `awaits_`, or held_until_
+    std::int64_t awaits_ = 0;
+    Monotonic held_until_;
+    std::set<std::string> awaited_;  ///< members of the restored generation not seen yet
+    std::optional<Monotonic> abandon_at_;
+    Monotonic started_, touched_;
 };
 
 std::string read_to_end(int fd) {
@@ -202,6 +261,8 @@ sys::Fd inherited(int number) {
 std::string encode(const CoordinatorStart& start) {
     // The policy travels as it does in a Hello: one codec for both.
     const rendezvous::up::Hello hello{.facts = {.id = "coordinator"}, .policy = start.policy};
+    Json dead = Json::array();
+    for (const DeadNode& node : start.dead) dead.push_back({node.id, node.host});
     return dump_json(Json{{"hello", rendezvous::encode(rendezvous::Up(hello))},
                           {"run_id", start.secret.run_id},
                           {"token", start.secret.token},
@@ -209,6 +270,9 @@ std::string encode(const CoordinatorStart& start) {
                           {"snapshot", start.snapshot},
                           {"needs_majority", start.needs_majority},
                           {"two_listeners", start.two_listeners},
+                          {"host", start.host},
+                          {"dead", dead},
+                          {"abandon_absent", start.abandon_absent},
                           {"parent", start.parent}});
 }
 
@@ -216,14 +280,20 @@ CoordinatorStart decode_start(std::string_view text) {
     try {
         const Json document = parse_json(text);
         const rendezvous::Up hello = rendezvous::decode_up(document.at("hello").get<std::string>());
-        return CoordinatorStart{.policy = std::get<rendezvous::up::Hello>(hello).policy.value(),
-                                .secret = {.run_id = document.at("run_id").get<std::string>(),
-                                           .token = document.at("token").get<std::string>()},
-                                .log = document.at("log").get<std::string>(),
-                                .snapshot = document.at("snapshot").get<std::string>(),
-                                .needs_majority = document.at("needs_majority").get<bool>(),
-                                .two_listeners = document.at("two_listeners").get<bool>(),
-                                .parent = document.at("parent").get<long>()};
+        CoordinatorStart start{.policy = std::get<rendezvous::up::Hello>(hello).policy.value(),
+                               .secret = {.run_id = document.at("run_id").get<std::string>(),
+                                          .token = document.at("token").get<std::string>()},
+                               .log = document.at("log").get<std::string>(),
+                               .snapshot = document.at("snapshot").get<std::string>(),
+                               .needs_majority = document.at("needs_majority").get<bool>(),
+                               .two_listeners = document.at("two_listeners").get<bool>(),
+                               .host = document.at("host").get<std::string>(),
+                               .abandon_absent = document.at("abandon_absent").get<bool>(),
+                               .parent = document.at("parent").get<long>()};
+        for (const Json& node : document.at("dead")) {
+            start.dead.push_back({node.at(0).get<std::string>(), node.at(1).get<std::string>()});
+        }
+        return start;
     } catch (const Error&) {
         throw;
     } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <csignal>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -60,6 +61,11 @@ void CoordinatorHost::launch() {
     watched_ = child_->pidfd();
     poller_.add(watched_, [this] { on_end(); });
     poller_.add(pipe_.read.get(), [this] { on_output(); });
+    events_.on_note({"coordinator_started", {{"pid", std::to_string(child_->pid())}}});
+}
+
+void CoordinatorHost::replace() {
+    if (child_) child_->signal(SIGKILL);
 }
 
 void CoordinatorHost::on_end() {

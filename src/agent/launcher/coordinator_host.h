@@ -27,6 +27,8 @@ public:
     ~CoordinatorHost();  ///< kills it
 
     void launch();
+    /// It hangs: kill it; on_end() starts the next one.
+    void replace();
     /// It has answered us: the restarts so far were for other reasons than itself.
     void worked() { idle_deaths_ = 0; }
     /// Until it has ended by itself (the job is over and all were told) or `by`.

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/text.h"
 
 #include <algorithm>
@@ -137,6 +138,57 @@ void CoordinatorLog::append(std::int64_t sequence, std::string_view snapshot) {
 
 void CoordinatorLog::touch() {
     if (file_.is_open()) ::futimens(file_.get(), nullptr);
+}
+
+LogWriter::LogWriter(sys::fs::path path) : keeps_(!path.empty()), log_(std::move(path)) {
+    if (keeps_) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+void LogWriter::submit(std::int64_t sequence, std::string snapshot) {
+    if (!keeps_) {
+        done_ = sequence;
+        return;
+    }
+    job_.with([&](Job& job) {
+        job.sequence = sequence;
+        job.snapshot = std::move(snapshot);
+        job.waiting = true;
+    });
+    work_.notify();
+}
+
+void LogWriter::touch() {
+    if (!keeps_) return;
+    job_.with([](Job& job) { job.touch = true; });
+    work_.notify();
+}
+
+void LogWriter::run(const std::stop_token& stop) {
+    bool failed = false;
+    while (sys::wait(work_.fd(), sys::Readiness::readable, Deadline::never(), stop) ==
+           sys::Waited::ready) {
+        work_.drain();
+        Job job = job_.with([](Job& shared) { return std::exchange(shared, Job()); });
+        if (job.touch) log_.touch();
+        if (!job.waiting) continue;
+        try {
+            log_.append(job.sequence, job.snapshot);
+            failed = false;
+        } catch (const Error& error) {
+            // The agent's memory and the successors still have it: a full disk stops nobody.
+            if (!failed) log::error("rendezvous: cannot keep the log", {{"error", error.what()}});
+            failed = true;
+        }
+        done_ = job.sequence;
+        wake_.notify();
+    }
+}
+
+void LogWriter::finish() {
+    if (!keeps_) return;
+    thread_.request_stop();
+    thread_.join();
+    log_.finish();
 }
 
 MemorySlots MemorySlots::make() {

@@ -6,13 +6,16 @@
 // checksummed records, so that a kill in the middle of a write leaves the record before it.
 #pragma once
 
+#include "base/sync.h"
 #include "base/time.h"
-#include "sys/fd.h"
+#include "sys/sys.h"
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace ty::agent {
 
@@ -48,6 +51,37 @@ private:
     sys::Fd file_;
     std::uint64_t size_ = 0;
     bool appended_ = false;  ///< the file ends in a whole record of ours
+};
+
+/// A CoordinatorLog with a thread of its own: a disk that takes a second for one write must not
+/// keep beats unanswered, or every node of the job would be fenced. Only the newest snapshot is
+/// written.
+class LogWriter {
+public:
+    explicit LogWriter(sys::fs::path path);
+    void submit(std::int64_t sequence, std::string snapshot);
+    /// The newest sequence that is on disk, or could not be written (said once, then given up on).
+    std::int64_t done() const { return done_; }
+    int fd() const { return wake_.fd(); }  ///< readable after done() has changed
+    void drain() { wake_.drain(); }
+    void touch();
+    /// The job is over: stop writing, remove the file.
+    void finish();
+
+private:
+    struct Job {
+        std::int64_t sequence = 0;
+        std::string snapshot;
+        bool waiting = false, touch = false;
+    };
+    void run(const std::stop_token& stop);
+
+    const bool keeps_;
+    std::atomic<std::int64_t> done_{0};
+    sys::WakeFd wake_, work_;
+    Sync<Job> job_;
+    CoordinatorLog log_;  ///< the thread's
+    std::jthread thread_;
 };
 
 /// Two descriptors of anonymous memory, written alternately.

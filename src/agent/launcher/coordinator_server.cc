@@ -28,6 +28,7 @@ constexpr std::size_t kReadPerRound = kUpLimit;
 constexpr std::size_t kMostPending = 16u << 20;
 constexpr milliseconds kStuckTime{5000};
 constexpr std::uint64_t kListenerMark = std::uint64_t{1} << 63;
+constexpr std::uint64_t kOtherMark = std::uint64_t{1} << 62;
 
 std::string source_of(const sockaddr_storage& address) {
     char text[INET6_ADDRSTRLEN] = {};
@@ -64,10 +65,11 @@ void RefusalLog::count(const std::string& kind, const std::string& detail, Monot
     it->second = Kind{.said = now, .unsaid = 0};
 }
 
-CoordinatorServer::CoordinatorServer(std::vector<sys::Fd> listeners, JobSecret secret, Ids& ids,
-                                     const Clock& clock, Events events)
+CoordinatorServer::CoordinatorServer(std::vector<sys::Fd> listeners, JobSecret secret,
+                                     std::string host, Ids& ids, const Clock& clock, Events events)
     : listeners_(std::move(listeners)),
       secret_(std::move(secret)),
+      host_(std::move(host)),
       ids_(ids),
       clock_(clock),
       events_(std::move(events)),
@@ -80,6 +82,10 @@ CoordinatorServer::CoordinatorServer(std::vector<sys::Fd> listeners, JobSecret s
 }
 
 CoordinatorServer::~CoordinatorServer() = default;
+
+void CoordinatorServer::watch(int fd) {
+    control(epoll_.get(), EPOLL_CTL_ADD, fd, EPOLLIN, kOtherMark);
+}
 
 void CoordinatorServer::receive(Deadline by) {
     now_ = clock_.monotonic();
@@ -100,6 +106,7 @@ bool CoordinatorServer::collect(int timeout) {
     std::vector<std::size_t> ready;
     for (int i = 0; i < count; ++i) {
         const std::uint64_t mark = events[i].data.u64;
+        if (mark == kOtherMark) continue;
         if ((mark & kListenerMark) != 0) {
             ready.push_back(static_cast<std::size_t>(mark & ~kListenerMark));
             continue;
@@ -230,7 +237,7 @@ bool CoordinatorServer::take_frame(PeerId id, Peer& peer, std::string_view frame
 }
 
 void CoordinatorServer::welcome_known(PeerId id, Peer& peer, std::string_view frame) {
-    const Admission admission = admit(secret_, peer.nonce, frame);
+    const Admission admission = admit(secret_, host_, peer.nonce, frame);
     peer.node = admission.node;
     peer.socket.set_limit(kUpLimit);
     peer.socket.queue(admission.answer);

@@ -42,10 +42,12 @@ public:
         /// did.
         std::function<void(const std::string& node, rendezvous::Lost how)> on_lost;
     };
-    CoordinatorServer(std::vector<sys::Fd> listeners, JobSecret secret, Ids& ids,
+    CoordinatorServer(std::vector<sys::Fd> listeners, JobSecret secret, std::string host, Ids& ids,
                       const Clock& clock, Events events);
     ~CoordinatorServer();
 
+    /// receive() also returns when this is readable; the caller drains it.
+    void watch(int fd);
     /// Take in everything that has arrived; wait for something until `by`.
     void receive(Deadline by);
     /// Queue for one node; nothing when it is not connected.
@@ -88,6 +90,7 @@ private:
     // Immutable.
     std::vector<sys::Fd> listeners_;
     JobSecret secret_;
+    std::string host_;
     Ids& ids_;
     const Clock& clock_;
     Events events_;

@@ -7,6 +7,7 @@
 #include "rendezvous/rendezvous.h"
 
 #include <string>
+#include <vector>
 
 namespace ty::agent {
 
@@ -15,6 +16,11 @@ inline constexpr int kListenerFd = 4;  ///< bound and listening; stays open in t
 inline constexpr int kMemoryFd = 5;    ///< and the next: MemorySlots
 inline constexpr int kOldPlaceFd = 7;  ///< a second listener, when the document says so
 
+/// A member of the last generation whose agent is known to be gone.
+struct DeadNode {
+    std::string id, host;
+};
+
 struct CoordinatorStart {
     rendezvous::Policy policy;
     JobSecret secret;
@@ -22,7 +28,10 @@ struct CoordinatorStart {
     std::string snapshot;  ///< where to go on from, unless the memory slots know better
     bool needs_majority = false;
     bool two_listeners = false;
-    long parent = 0;  ///< the agent: when it is gone, so are we
+    std::string host;             ///< node id of the agent, told to every node
+    std::vector<DeadNode> dead;   ///< together with `snapshot`
+    bool abandon_absent = false;  ///< who has not come when all fences have fallen is dead, too
+    long parent = 0;              ///< the agent: when it is gone, so are we
 };
 std::string encode(const CoordinatorStart& start);
 CoordinatorStart decode_start(std::string_view text);

@@ -100,7 +100,8 @@ std::string greeting(std::string_view nonce) {
     return dump_json(Json{{"trainyard", 1}, {"nonce", nonce}});
 }
 
-Admission admit(const JobSecret& secret, std::string_view nonce, std::string_view frame) {
+Admission admit(const JobSecret& secret, std::string_view host, std::string_view nonce,
+                std::string_view frame) {
     const Json document = object(frame);
     const std::string node = text_of(document, "node", kLongestName);
     const std::string run_id = text_of(document, "run_id", kLongestName);
@@ -116,7 +117,8 @@ Admission admit(const JobSecret& secret, std::string_view nonce, std::string_vie
         throw_error(Code::denied, "WrongRun", "\"{}\" wants run id \"{}\", this is \"{}\"", node,
                     run_id, secret.run_id);
     }
-    const Json answer = {{"proof", proof(secret, "server", nonce, own_nonce, node)}};
+    const Json answer = {{"proof", proof(secret, "server", nonce, own_nonce, node)},
+                         {"host", host}};
     return Admission{.node = node, .answer = dump_json(answer)};
 }
 
@@ -139,7 +141,7 @@ std::string Introduction::answer(std::string_view greeting, Ids& ids) {
                           {"proof", proof(secret_, "client", server_nonce_, own_nonce_, node_)}});
 }
 
-void Introduction::verify(std::string_view frame) const {
+std::string Introduction::verify(std::string_view frame) const {
     const Json document = object(frame);
     if (document.contains("refused")) {
         const std::string why = text_of(document, "refused", 64);
@@ -158,6 +160,8 @@ void Introduction::verify(std::string_view frame) const {
         throw_error(Code::denied, "Impostor",
                     "who answers at the endpoint does not know the job's token");
     }
+    const auto host = document.find("host");
+    return host != document.end() && host->is_string() ? host->get<std::string>() : std::string();
 }
 
 }  // namespace ty::agent

@@ -57,7 +57,9 @@ struct Admission {
     std::string answer;  ///< frame that proves us
 };
 /// Throws invalid (no handshake), denied "WrongRun" or "WrongToken".
-Admission admit(const JobSecret& secret, std::string_view nonce, std::string_view frame);
+/// `host` is told to the node: whose end means the coordinator's.
+Admission admit(const JobSecret& secret, std::string_view host, std::string_view nonce,
+                std::string_view frame);
 /// Frame that says why an admission failed; `why` is an Error's reason.
 std::string refusal(std::string_view why);
 
@@ -68,9 +70,10 @@ public:
         : secret_(std::move(secret)), node_(std::move(node)) {}
     /// Frame that answers a greeting. Throws invalid when that is none.
     std::string answer(std::string_view greeting, Ids& ids);
+    /// The node id of the agent that hosts the coordinator, may be empty.
     /// Throws denied ("WrongRun", "WrongToken": said by the other side; "Impostor": it does not
     /// know the token itself), invalid when it is something else altogether.
-    void verify(std::string_view frame) const;
+    std::string verify(std::string_view frame) const;
 
 private:
     JobSecret secret_;

@@ -33,6 +33,8 @@ public:
     /// Meaningless before is_held().
     Monotonic answered_at() const { return *answered_; }
     Monotonic ends() const { return *answered_ + fence_; }
+    /// Late: whoever hosts the coordinator had better start another one, while there is time.
+    bool is_uneasy(Monotonic now) const { return answered_ && now - *answered_ > lease_ * 3 / 5; }
     /// Nothing answered for a whole lease: the connection is no good any more.
     bool is_silent(Monotonic now) const { return answered_ && now - *answered_ > lease_; }
     /// So long without an answer that somebody else may coordinate, if most agree.

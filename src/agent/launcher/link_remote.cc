@@ -185,7 +185,7 @@ void RemoteLink::take_frame(std::string_view frame) {
         greeted_ = true;
         return;
     }
-    introduction_->verify(frame);
+    host_id_ = introduction_->verify(frame);
     denied_since_.reset();
     socket_.set_limit(kDownLimit);
     say_hello();
@@ -197,6 +197,10 @@ void RemoteLink::say_hello() {
     if (callbacks_.make_hello) hello = callbacks_.make_hello();
     hello.facts = options_.facts;
     hello.policy = options_.policy;
+    if (hello.newest == 0) {
+        hello.newest = newest_;
+        hello.newest_nodes = newest_nodes_;
+    }
     hello_sent_ = clock_.monotonic();
     socket_.queue(rendezvous::encode(rendezvous::Up(hello)));
     for (const rendezvous::Up& message : unconfirmed_.all(hello_sent_)) {
@@ -220,6 +224,8 @@ void RemoteLink::take_message(const rendezvous::Down& message) {
     if (const auto* welcome = std::get_if<down::Welcome>(&message)) on_welcome(*welcome);
     if (const auto* start = std::get_if<down::Start>(&message)) {
         successors_ = start->assignment.successors;
+        newest_ = start->assignment.generation;
+        newest_nodes_ = start->assignment.group_world_size;
         unconfirmed_.started(start->assignment.generation);
         poller_.cancel_timer(timer("yield"));
     }
@@ -236,6 +242,8 @@ void RemoteLink::on_welcome(const rendezvous::down::Welcome& welcome) {
     backoff_ = kShortestBackoff;
     current_ = candidate_.address;
     coordinator_gone_ = false;
+    current_host_ = host_id_;
+    refused_by_.clear();
     recovering_ = false;
     if (!host_) endpoint_listener_.close();  // another one coordinates
     poller_.cancel_timer(timer("attempt"));
@@ -250,6 +258,7 @@ void RemoteLink::on_welcome(const rendezvous::down::Welcome& welcome) {
 void RemoteLink::beat() {
     if (stage_ != Stage::joined) return;
     const Monotonic now = clock_.monotonic();
+    if (host_ && lease_.is_uneasy(now)) host_->replace();
     if (lease_.is_silent(now)) {
         return end_attempt(Outcome::silent,
                            format("{}: no answer to our beats", candidate_.address.text()));
@@ -300,6 +309,7 @@ void RemoteLink::let_go(Outcome outcome) {
 void RemoteLink::end_attempt(Outcome outcome, const std::string& why) {
     const bool was_joined = stage_ == Stage::joined;
     last_trouble_ = why;
+    if (outcome == Outcome::refused) refused_by_.insert(candidate_.address.text());
     poller_.cancel_timer(timer("attempt"));
     poller_.cancel_timer(timer("beat"));
     let_go(outcome);

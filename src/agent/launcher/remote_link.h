@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,8 +76,10 @@ private:
     void begin();
     bool try_to_host();
     void host_endpoint();
-    void start_hosting(std::vector<int> listeners, std::string snapshot, bool needs_majority,
+    void start_hosting(std::vector<int> listeners, CoordinatorStart start,
                        const std::string& endpoint);
+    std::vector<DeadNode> dead_nodes() const;
+    bool all_refused(const std::vector<rendezvous::Assignment::Successor>& successors) const;
     void take_over();
     void yield();
     void new_round();
@@ -114,12 +117,16 @@ private:
     std::optional<rendezvous::Verdict> verdict_;  ///< told to finish
     std::vector<rendezvous::Assignment::Successor> successors_;
     std::string snapshot_;  ///< what we would start from
+    std::int64_t newest_ = 0;
+    int newest_nodes_ = 0;
 
     // Whom to dial.
     std::unique_ptr<Resolver> resolver_;
     std::vector<std::vector<SocketAddress>> endpoints_;
     std::optional<SocketAddress> current_;   ///< where we were welcome last
     std::optional<SocketAddress> previous_;  ///< the same, before we took over
+    std::string host_id_, current_host_;     ///< node ids of agents that host: dialled, joined
+    std::set<std::string> refused_by_;       ///< addresses where nobody listens, in this outage
     bool coordinator_gone_ = false;          ///< its address refuses connections
     std::vector<Candidate> round_;
     std::size_t next_ = 0;

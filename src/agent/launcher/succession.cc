@@ -95,23 +95,52 @@ void RemoteLink::host_endpoint() {
     if (found_snapshot_.empty()) CoordinatorLog::remove(log_);
     const auto& [name, port] = options_.endpoints[0];
     const int own_port = port != 0 ? port : bound_port(endpoint_listener_.get());
-    start_hosting({endpoint_listener_.get()}, found_snapshot_, false,
+    // If every successor's address refuses, nobody can be coordinating elsewhere. One that is only
+    // silent may be: then most of the nodes must agree.
+    const bool nobody_else = all_refused(asked_first_);
+    start_hosting({endpoint_listener_.get()},
+                  {.snapshot = found_snapshot_,
+                   .needs_majority = !nobody_else,
+                   .abandon_absent = nobody_else && !found_snapshot_.empty()},
                   format("{}:{}", name, own_port));
     new_round();
     next_candidate();
 }
 
-void RemoteLink::start_hosting(std::vector<int> listeners, std::string snapshot,
-                               bool needs_majority, const std::string& endpoint) {
+bool RemoteLink::all_refused(
+    const std::vector<rendezvous::Assignment::Successor>& successors) const {
+    return std::ranges::all_of(successors, [this](const auto& successor) {
+        const auto address =
+            literal_address(successor.address, static_cast<std::uint16_t>(successor.port));
+        return address && refused_by_.contains(address->text());
+    });
+}
+
+/// Whose addresses refuse connections: the agent that hosted, and successors before us.
+std::vector<DeadNode> RemoteLink::dead_nodes() const {
+    std::vector<DeadNode> dead;
+    if (!coordinator_gone_) return dead;
+    if (!current_host_.empty()) dead.push_back({current_host_, current_->text()});
+    for (const auto& successor : successors_) {
+        if (successor.id != options_.facts.id && successor.id != current_host_ &&
+            all_refused({successor})) {
+            dead.push_back({successor.id, successor.address});
+        }
+    }
+    return dead;
+}
+
+void RemoteLink::start_hosting(std::vector<int> listeners, CoordinatorStart start,
+                               const std::string& endpoint) {
     const std::uint16_t port = bound_port(listeners[0]);
     if (!options_.state_dir.empty()) {
         log_ = CoordinatorLog::path_for(options_.state_dir, options_.policy.run_id, endpoint);
     }
-    CoordinatorStart start{.policy = options_.policy,
-                           .secret = secret_,
-                           .log = log_.string(),
-                           .snapshot = std::move(snapshot),
-                           .needs_majority = needs_majority};
+    const bool needs_majority = start.needs_majority;
+    start.policy = options_.policy;
+    start.secret = secret_;
+    start.log = log_.string();
+    start.host = options_.facts.id;
     host_ = std::make_unique<CoordinatorHost>(
         poller_, options_.agent_binary, std::move(start), std::move(listeners),
         CoordinatorHost::Events{
@@ -156,7 +185,8 @@ void RemoteLink::take_over() {
     }
     previous_ = current_;
     note("taking_over", {{"from", previous_ ? previous_->text() : ""}});
-    start_hosting(std::move(listeners), snapshot_, needs_majority,
+    start_hosting(std::move(listeners),
+                  {.snapshot = snapshot_, .needs_majority = needs_majority, .dead = dead_nodes()},
                   format("{}:{}", options_.facts.address, bound_port(successor_listener_.get())));
     if (needs_majority) {
         poller_.set_timer(timer("yield"), Deadline::in(8 * lease_.length()), [this] { yield(); });
