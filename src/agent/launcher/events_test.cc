@@ -8,8 +8,15 @@
 #include "http/http.h"
 #include "tests/support/fake_clock.h"
 
+#include <array>
+#include <memory>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 
 using namespace ty;
 using namespace ty::agent;
@@ -19,7 +26,7 @@ namespace {
 struct Health {
     Sync<std::vector<std::optional<milliseconds>>> drains;
     HealthServer server;
-    http::Client client;
+    std::optional<http::Client> client;
 
     explicit Health(const std::string& address = "0", const std::string& token = "")
         : server(
@@ -38,12 +45,27 @@ struct Health {
         request.method = method;
         request.target = target;
         for (auto& [name, value] : headers) request.headers.add(name, value);
-        return client.send(request, Deadline::in(seconds(10)));
+        return client->send(request, Deadline::in(seconds(10)));
     }
     std::vector<std::optional<milliseconds>> drained() {
         return drains.with([](std::vector<std::optional<milliseconds>>& all) { return all; });
     }
 };
+
+/// An IPv4 address of this machine that is not loopback's; traffic to it stays inside. Empty: none.
+std::string outer_address() {
+    ifaddrs* raw = nullptr;
+    if (::getifaddrs(&raw) != 0) return "";
+    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(raw, ::freeifaddrs);
+    for (const ifaddrs* one = raw; one != nullptr; one = one->ifa_next) {
+        if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
+        if ((one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0) continue;
+        std::array<char, INET_ADDRSTRLEN> text{};
+        const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+        return ::inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size());
+    }
+    return "";
+}
 
 }  // namespace
 
@@ -172,6 +194,26 @@ TEST_CASE("anything else is refused with a sentence") {
     CHECK(health.send("POST", "/drain?force=1").status == 400);
     CHECK(health.send("POST", "/drain", {{"Origin", "http://evil.example"}}).status == 403);
     CHECK(health.drained().empty());
+}
+
+TEST_CASE("from elsewhere a drain takes the job's token, and without one is refused") {
+    const std::string address = outer_address();
+    if (address.empty()) {
+        MESSAGE("skipped: this machine has no address but loopback's");
+        return;
+    }
+    for (const std::string token : {"secret", ""}) {
+        Health health("0.0.0.0:0", token);
+        CHECK(health.send("POST", "/drain").status == 202);  // from here
+        health.client.emplace(
+            http::parse_url(format("http://{}:{}", address, health.server.port())));
+        CHECK(health.send("GET", "/healthz").status == 200);
+        CHECK(health.send("POST", "/drain").status == 403);
+        CHECK(health.send("POST", "/drain", {{"Authorization", "Bearer wrong"}}).status == 403);
+        CHECK(health.send("POST", "/drain", {{"Authorization", "Bearer "}}).status == 403);
+        CHECK(health.send("POST", "/drain", {{"Authorization", "Bearer secret"}}).status ==
+              (token.empty() ? 403 : 202));
+    }
 }
 
 TEST_CASE("addresses: a port is loopback's, a wrong one or a taken one is refused") {
