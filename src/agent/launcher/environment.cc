@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/launcher/environment.h"
 
+#include "agent/launcher/macros.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -152,7 +153,7 @@ std::vector<std::string> worker_command(const LaunchOptions& options, int local_
         argv.push_back(options.script);
     }
     for (const std::string& argument : options.script_args) {
-        argv.push_back(replace_all(argument, "${local_rank}", std::to_string(local_rank)));
+        argv.push_back(substitute(argument, {{"local_rank", std::to_string(local_rank)}}));
     }
     return argv;
 }

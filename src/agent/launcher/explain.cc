@@ -64,10 +64,12 @@ void explain_place(const LaunchOptions& options, Lines& lines) {
         lines.add("rendezvous", format("{} at {}; run id {}", options.rdzv_backend,
                                        options.rdzv_endpoint, options.rdzv_id));
     }
-    lines.add("token", options.token.empty()
-                           ? "none: whoever reaches the endpoint and knows the run id may join "
-                             "(--rdzv-token-file, TRAINYARD_RDZV_TOKEN)"
-                           : "given: nodes without it are refused");
+    if (!is_alone(options)) {
+        lines.add("token", options.token.empty()
+                               ? "none: whoever reaches the endpoint and knows the run id may join "
+                                 "(--rdzv-token-file, TRAINYARD_RDZV_TOKEN)"
+                               : "given: nodes without it are refused");
+    }
     const bool fixed = options.rdzv_backend == "static" && options.master_port_given;
     lines.add("MASTER_ADDR",
               options.local_addr.empty()
@@ -103,10 +105,13 @@ void explain_recovery(const LaunchOptions& options, Lines& lines) {
     }
     lines.add("budget",
               format("hang: {}", budget_text(options, "hang", "as failures of the program")));
-    lines.add("new nodes", options.resize == "auto"
-                               ? format("at the next checkpoint if one can be seen, else now: {}",
-                                        options.checkpoint_dir.empty() ? "now" : "checkpoint")
-                               : options.resize + " (--resize)");
+    if (!is_alone(options)) {
+        lines.add("new nodes",
+                  options.resize == "auto"
+                      ? format("at the next checkpoint if one can be seen, else now: {}",
+                               options.checkpoint_dir.empty() ? "now" : "checkpoint")
+                      : options.resize + " (--resize)");
+    }
     lines.add("checkpoints",
               format("{}; asked for with {}",
                      options.checkpoint_dir.empty() ? "folder unknown (--checkpoint-dir)"

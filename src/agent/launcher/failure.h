@@ -39,6 +39,10 @@ struct WorkerFailure {
 std::string failure_summary(const std::string& entrypoint, const std::string& host,
                             const std::vector<WorkerFailure>& failures);
 
+/// The host name in torchrun's summary: with its domain where the resolver knows one. May wait for
+/// the resolver; the plain name when there is none.
+std::string full_host_name();
+
 /// What classify() may look at besides the exit itself.
 struct Circumstances {
     long long oom_kills_before = -1, oom_kills_after = -1;

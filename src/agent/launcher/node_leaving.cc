@@ -233,7 +233,8 @@ void NodeAgent::conclude() {
     }
     exit_code_ = exit_code_for(*finish_);
     if (finish_->verdict == Verdict::drained) {
-        sys::write_all(2, format("trainyard run: this node has left the job: {}\n", finish_->why));
+        sys::write_all(2, format("trainyard run: this node has left the job: {}\n",
+                                 leaving_ ? leave_why_ : finish_->why));
     } else if (finish_->verdict == Verdict::failed) {
         if (!failures_.empty()) {
             std::ranges::stable_sort(failures_, {}, &WorkerFailure::when);
@@ -242,7 +243,9 @@ void NodeAgent::conclude() {
                 path != nullptr && *path != '\0') {
                 capture([&] { write_reply_file(path, root); });
             }
-            sys::write_all(2, failure_summary(entrypoint_name(options_), facts_.host, failures_));
+            logs_.flush();
+            sys::write_all(2,
+                           failure_summary(entrypoint_name(options_), full_host_name(), failures_));
         }
         sys::write_all(2, format("trainyard run: the job failed: {}\n", finish_->why));
     }
@@ -274,6 +277,7 @@ void NodeAgent::leave(std::optional<milliseconds> deadline, const std::string& w
     const milliseconds grace = deadline.value_or(options_.drain_timeout);
     leaving_ = true;
     leave_signal_ = signal;
+    leave_why_ = why;
     leave_by_ = Deadline::in(grace);
     note("leaving", {{"why", why}, {"grace_ms", std::to_string(grace.count())}});
     link_->send(up::Leaving{grace, why});

@@ -10,7 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <memory>
 
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <csignal>
 #include <ctime>
 
@@ -114,6 +119,38 @@ std::string failure_summary(const std::string& entrypoint, const std::string& ho
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
         "{}\n{}\n{}\nFailures:\n{}\n{}\nRoot Cause (first observed failure):\n{}\n{}\n",
         bar, title, section, others, section, root, bar);
+}
+
+std::string full_host_name() {
+    char own[256] = {};
+    if (::gethostname(own, sizeof own - 1) != 0) return "localhost";
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (::getaddrinfo(own, nullptr, &hints, &found) != 0) return own;
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> guard(found, &::freeaddrinfo);
+    const void* address =
+        found->ai_family == AF_INET6
+            ? static_cast<const void*>(
+                  &reinterpret_cast<const sockaddr_in6*>(found->ai_addr)->sin6_addr)
+            : &reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr;
+    const socklen_t size = found->ai_family == AF_INET6 ? sizeof(in6_addr) : sizeof(in_addr);
+    hostent entry{};
+    hostent* result = nullptr;
+    std::vector<char> buffer(8192);
+    int why = 0;
+    if (::gethostbyaddr_r(address, size, found->ai_family, &entry, buffer.data(), buffer.size(),
+                          &result, &why) != 0 ||
+        result == nullptr) {
+        return own;
+    }
+    // Python's getfqdn(): the first of name and aliases that has a domain, else the name.
+    const std::string name = result->h_name;
+    if (name.find('.') != name.npos) return name;
+    for (char** alias = result->h_aliases; alias != nullptr && *alias != nullptr; ++alias) {
+        if (std::string_view(*alias).find('.') != std::string_view::npos) return *alias;
+    }
+    return name;
 }
 
 void write_reply_file(const sys::fs::path& path, const WorkerFailure& root) {

@@ -25,12 +25,11 @@ def rank_main():
     dist.all_reduce(total)
     assert total.item() == size * (size - 1) / 2, total
     dist.barrier()
-    pair = dist.new_group([0, 1] if rank < 2 else [2, 3])
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]  # every rank makes every group
     other = dist.new_group([0, 1, 2, 3])
-    if rank < 2:
-        part = torch.tensor([1.0])
-        dist.all_reduce(part, group=pair)
-        assert part.item() == 2, part
+    part = torch.tensor([float(rank)])
+    dist.all_reduce(part, group=pairs[rank // 2])
+    assert part.item() == (1 if rank < 2 else 5), part
     seen = [None] * size
     dist.all_gather_object(seen, {"rank": rank}, group=other)
     assert [entry["rank"] for entry in seen] == list(range(size)), seen
