@@ -172,8 +172,10 @@ class Store(unittest.TestCase):
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             for rank in range(4)
         ]
+        for process in ranks:
+            self.addCleanup(process.kill)
         for rank, process in enumerate(ranks):
-            output = process.communicate(timeout=240)[0].decode()
+            output = process.communicate(timeout=200)[0].decode()
             self.assertEqual(process.returncode, 0, output)
             self.assertIn(f"ok {rank}", output)
 
