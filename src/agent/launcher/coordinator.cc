@@ -76,6 +76,11 @@ public:
     }
 
 private:
+    struct Frame {
+        std::string to, text;
+        bool waits = true;  ///< for the log
+    };
+
     /// Continue where the last coordinator of this job stopped, or begin.
     rendezvous::Rendezvous begin(const CoordinatorStart& start) {
         rendezvous::Policy policy = start.policy;
@@ -142,9 +147,13 @@ private:
     /// Nothing goes out before commit(): one record serves everything that one round has brought.
     void perform(rendezvous::Effects effects) {
         record_wanted_ |= effects.record;
+        if (effects.record) fresh_.clear();
         for (rendezvous::Effect& effect : effects.messages) {
             if (const auto* order = std::get_if<rendezvous::down::Start>(&effect.message)) {
                 successors_ = order->assignment.successors;
+            }
+            if (const auto* copy = std::get_if<rendezvous::down::Snapshot>(&effect.message)) {
+                if (effects.record) fresh_ = copy->state;
             }
             outgoing_.push_back(std::move(effect));
         }
@@ -157,20 +166,25 @@ private:
             held_until_ = clock_.monotonic() + kPatienceWithDisk;
             awaits_ = sequence_;
         }
-        const bool kept = writer_.done() >= awaits_ || clock_.monotonic() >= held_until_;
-        if (kept) release();
-        for (rendezvous::Effect& effect : outgoing_) {
+        std::vector<Frame> frames;
+        frames.reserve(outgoing_.size());
+        for (const rendezvous::Effect& effect : outgoing_) {  // while the disk writes
             if (effect.to.empty()) continue;
             // Answers to beats keep workers alive; they wait for no disk.
-            const bool is_beat =
-                std::holds_alternative<rendezvous::down::BeatAnswer>(effect.message);
-            if (kept || is_beat) {
-                server_.send(effect.to, rendezvous::encode(effect.message));
-            } else {
-                held_.push_back(std::move(effect));
-            }
+            const bool waits =
+                !std::holds_alternative<rendezvous::down::BeatAnswer>(effect.message);
+            frames.push_back({effect.to, rendezvous::encode(effect.message), waits});
         }
         outgoing_.clear();
+        const bool kept = writer_.done() >= awaits_ || clock_.monotonic() >= held_until_;
+        if (kept) release();
+        for (Frame& frame : frames) {
+            if (kept || !frame.waits) {
+                server_.send(frame.to, frame.text);
+            } else {
+                held_.push_back(std::move(frame));
+            }
+        }
         if (!behind_.empty()) {
             const std::string frame = rendezvous::encode(
                 rendezvous::Down(rendezvous::down::Snapshot{machine_.snapshot()}));
@@ -181,15 +195,14 @@ private:
     }
 
     void release() {
-        for (const rendezvous::Effect& effect : held_) {
-            server_.send(effect.to, rendezvous::encode(effect.message));
-        }
+        for (const Frame& frame : held_) server_.send(frame.to, frame.text);
         held_.clear();
     }
 
     void record() {
         record_wanted_ = false;
-        std::string snapshot = machine_.snapshot();
+        // The machine has just made it for the successors, if there are any.
+        std::string snapshot = fresh_.empty() ? machine_.snapshot() : std::exchange(fresh_, {});
         ++sequence_;
         memory_.store(sequence_, snapshot);
         writer_.submit(sequence_, std::move(snapshot));
@@ -214,7 +227,8 @@ private:
     std::vector<rendezvous::Effect> outgoing_;
     std::vector<std::string> behind_;  ///< successors without the newest snapshot
     bool record_wanted_ = false;
-    std::vector<rendezvous::Effect> held_;  ///< until the log has `awaits_`, or held_until_
+    std::string fresh_;        ///< newest snapshot, if it need not be made
+    std::vector<Frame> held_;  ///< until the log has `awaits_`, or held_until_
     std::int64_t awaits_ = 0;
     Monotonic held_until_;
     std::set<std::string> awaited_;  ///< members of the restored generation not seen yet
