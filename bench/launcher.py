@@ -292,7 +292,7 @@ def interpreter_start():
 def two_nodes(launcher, **more):
     job = Job(launcher, nnodes="1:2", **more)
     job.add_node()
-    time.sleep(0.3)
+    time.sleep(0.3 if launcher is OURS else 4)  # the first one is to host the rendezvous
     job.add_node()
     job.settle(2)
     return job

@@ -142,11 +142,11 @@ void Connection::intercept(Stream& stream, InputBuffer& buffer, const std::strin
     stream.write(as_bytes(kEstablished), {}, Deadline::in(context_.options.limits.body_stall));
     const std::string early(buffer.view());
     buffer.consume(early.size());
-    TlsStream tls(stream, *context, early);
-    tls.accept(Deadline::in(kHandshakeTimeout));
+    const std::unique_ptr<Stream> tls =
+        context->accept(stream, early, Deadline::in(kHandshakeTimeout));
     InputBuffer decrypted;
-    serve(tls, decrypted, true);
-    tls.finish();
+    serve(*tls, decrypted, true);
+    tls->finish();
 }
 
 void Connection::tunnel(Stream& stream, InputBuffer& buffer, const HostPort& target) {

@@ -13,12 +13,18 @@
 
 namespace ty::http {
 
+// Virtual, so that a server without an authority links without OpenSSL.
+
 /// A server-side configuration with one host's certificate. Thread-safe.
 class TlsContext {
 public:
     struct Impl;
     explicit TlsContext(std::unique_ptr<Impl> impl);
-    ~TlsContext();
+    virtual ~TlsContext();
+    /// The handshake over `under`, which must outlive the result. `early`: bytes of the client
+    /// already read from `under`. Throws unavailable ("TlsHandshake"), timed_out.
+    virtual std::unique_ptr<Stream> accept(Stream& under, std::string_view early,
+                                           Deadline by) const;
     const Impl& impl() const { return *impl_; }
 
 private:
@@ -30,9 +36,9 @@ public:
     struct Impl;
     /// Loads or creates; see open_tls_authority().
     explicit TlsAuthority(const sys::fs::path& dir);
-    ~TlsAuthority();
+    virtual ~TlsAuthority();
     /// A context with a certificate for `host` (a DNS name or an address); cached.
-    std::shared_ptr<TlsContext> context_for(const std::string& host);
+    virtual std::shared_ptr<TlsContext> context_for(const std::string& host);
     const std::string& ca_pem() const;
 
 private:

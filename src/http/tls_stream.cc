@@ -32,6 +32,13 @@ TlsStream::TlsStream(Stream& under, const TlsContext& context, std::string_view 
 
 TlsStream::~TlsStream() = default;
 
+std::unique_ptr<Stream> TlsContext::accept(Stream& under, std::string_view early,
+                                           Deadline by) const {
+    auto stream = std::make_unique<TlsStream>(under, *this, early);
+    stream->accept(by);
+    return stream;
+}
+
 void TlsStream::flush(Deadline by) {
     char* data = nullptr;
     const long size = BIO_get_mem_data(impl_->out, &data);

@@ -109,6 +109,7 @@ private:
     // Leaving.
     std::optional<rendezvous::down::Finish> finish_;
     int leave_signal_ = 0;  ///< what announced the departure; programs that catch it get it
+    std::string leave_why_;
     std::optional<Deadline> leave_by_;
     bool leaving_ = false;
     std::optional<int> killed_by_;  ///< a signal ended the job on this node, as in torchrun
