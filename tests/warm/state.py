@@ -54,7 +54,8 @@ def interpreter():
     show("importer cache", sorted(sys.path_importer_cache))
     for name in ("excepthook", "displayhook", "unraisablehook", "breakpointhook"):
         show(name, getattr(sys, name) is getattr(sys, "__%s__" % name))
-    show("threading.excepthook", threading.excepthook is threading.__excepthook__)
+    show("threading.excepthook", threading.excepthook is getattr(
+        threading, "__excepthook__", threading.excepthook))
     show("trace", (sys.gettrace(), sys.getprofile(), sys.getrecursionlimit(),
                    sys.getswitchinterval(), sys.exc_info()))
     show("builtins", sorted(vars(sys.modules["builtins"])))
