@@ -6,6 +6,7 @@ trap=NAMES, ignore=NAMES, child, until=RESTARTS.
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -38,6 +39,12 @@ def dump():
             "stdin": os.fstat(0).st_rdev == os.stat("/dev/null").st_rdev,
             "unbuffered": sys.stdout.write_through,
             "blocked": sorted(int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+            "descriptors": [fd for fd in range(3, 64) if os.path.exists(f"/proc/self/fd/{fd}")],
+            "affinity": sorted(os.sched_getaffinity(0)),
+            "nice": os.nice(0),
+            "limits": resource.getrlimit(resource.RLIMIT_NOFILE),
+            # Not the session: ours leaves workers in the terminal's, so that Ctrl-Z stops them.
+            "group": os.getpgrp() == os.getpid(),
             "ignored": [s.name for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
                         if signal.getsignal(s) == signal.SIG_IGN],
         },

@@ -2,7 +2,8 @@
 // The command line of `trainyard run`: every flag and PET_* variable of torchrun 2.13, and ours.
 //
 // Precedence: flag, PET_<NAME>, default. Dashes and underscores are the same. Nothing here touches
-// the network or starts anything; a wrong line yields one message that names the flag and the value.
+// the network or starts anything; a wrong line yields one message that names the flag and the
+// value.
 #pragma once
 
 #include "base/time.h"
@@ -62,23 +63,24 @@ struct LaunchOptions {
     std::vector<std::string> script_args;
 
     // ---- ours
-    bool agent_store = false;           ///< host the workers' TCPStore (USE_AGENT_STORE=True)
-    bool warm = true;                   ///< --no-warm: no standby interpreters
-    bool torchrun_counting = false;     ///< --restart-counting torchrun
-    std::map<std::string, int> budgets; ///< --budget infrastructure=5,hang=1
-    std::string token;                  ///< TRAINYARD_RDZV_TOKEN or --rdzv-conf token_file=
-    std::string checkpoint_dir;         ///< where complete checkpoints appear; empty: unknown
-    int checkpoint_signal = 0;          ///< sent to rank leaders that catch it; SIGUSR1 unless set
-    milliseconds drain_timeout{120000}; ///< grace when the notice names none
-    std::optional<Instant> end_time;    ///< --end-time or SLURM_JOB_END_TIME
-    milliseconds drain_before{120000};  ///< how long before end_time to drain
+    bool agent_store = false;            ///< host the workers' TCPStore (USE_AGENT_STORE=True)
+    bool warm = true;                    ///< --no-warm: no standby interpreters
+    bool torchrun_counting = false;      ///< --restart-counting torchrun
+    std::map<std::string, int> budgets;  ///< --budget infrastructure=5,hang=1
+    std::string token;                   ///< TRAINYARD_RDZV_TOKEN or --rdzv-conf token_file=
+    std::string checkpoint_dir;          ///< where complete checkpoints appear; empty: unknown
+    int checkpoint_signal = 0;           ///< sent to rank leaders that catch it; SIGUSR1 unless set
+    milliseconds drain_timeout{120000};  ///< grace when the notice names none
+    std::optional<Instant> end_time;     ///< --end-time or SLURM_JOB_END_TIME
+    milliseconds drain_before{120000};   ///< how long before end_time to drain
     std::string notice_file, notice_url;
-    milliseconds hang_timeout{0};       ///< 0: off
-    milliseconds abort_grace{5000};     ///< for programs that catch SIGTERM, when a generation ends early
-    std::string resize = "auto";        ///< checkpoint, now, never; auto: checkpoint if a folder is known
-    std::string events;                 ///< file for JSON lines; "-" is stderr; empty: none
-    std::string health_address;         ///< host:port of /healthz and /metrics; empty: off
-    bool semantic_exit_codes = false;   ///< --exit-code-policy semantic
+    milliseconds hang_timeout{0};  ///< 0: off
+    milliseconds abort_grace{
+        5000};                    ///< for programs that catch SIGTERM, when a generation ends early
+    std::string resize = "auto";  ///< checkpoint, now, never; auto: checkpoint if a folder is known
+    std::string events;           ///< file for JSON lines; "-" is stderr; empty: none
+    std::string health_address;   ///< host:port of /healthz and /metrics; empty: off
+    bool semantic_exit_codes = false;         ///< --exit-code-policy semantic
     int port_low = 20000, port_high = 32700;  ///< --port-range for leased MASTER_PORTs
     bool explain = false;
 };
