@@ -83,7 +83,6 @@ struct WarmPool::State {
         Phase phase = Phase::waiting;
         Standby standby;
         std::string why;
-        bool may_retry = false;  ///< it ended by itself: another time it may not
     };
     struct Probe {
         Standby standby;
@@ -224,7 +223,6 @@ void WarmPool::State::advance() {
             give_up(slot, known->second);
         } catch (const std::exception& error) {
             give_up(slot, error.what());
-            slot.may_retry = true;
         }
     }
     if (announced) return;
@@ -277,7 +275,6 @@ void WarmPool::State::start_import(int rank, Slot& slot) {
     set_time_limit(kImportTime, [this, rank] {
         Slot& late = slots.at(rank);
         give_up(late, format("its imports take more than {} s", kImportTime.count()));
-        late.may_retry = true;
         advance();
     });
 }
@@ -294,7 +291,6 @@ void WarmPool::State::on_import(int rank) {
     } else {
         const std::string line = last_line(slot.standby.errors);
         give_up(slot, line.empty() ? "its standby has ended" : "its standby has ended: " + line);
-        slot.may_retry = true;
     }
     advance();
 }
@@ -322,7 +318,8 @@ void WarmPool::prepare(const std::vector<WarmRecipe>& recipes) {
         const bool same = it != old.end() && it->second.recipe.argv == recipe.argv &&
                           it->second.recipe.cpus == recipe.cpus &&
                           lasting(it->second.recipe.env) == lasting(recipe.env);
-        if (same && !it->second.may_retry) {
+        // What could not be warmed gets another chance: the script may have been changed since.
+        if (same && it->second.phase != State::Phase::cold) {
             state.slots.emplace(recipe.local_rank, std::move(it->second));
             old.erase(it);
             continue;
@@ -397,7 +394,6 @@ std::optional<pid_t> WarmPool::take(int local_rank, const std::vector<std::strin
         }
     }
     state.give_up(slot, why);
-    slot.may_retry = true;
     return std::nullopt;
 }
 

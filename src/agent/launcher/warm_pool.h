@@ -53,7 +53,7 @@ public:
 
     /// A standby for exactly this argv, released with this environment and these descriptors (-1:
     /// keep ours). nullopt: start cold. The process is our child, its program runs from now on;
-    /// waits at most a few milliseconds for its answer.
+    /// waits for its answer, a millisecond as a rule, 100 at most.
     std::optional<pid_t> take(int local_rank, const std::vector<std::string>& argv,
                               const std::vector<std::string>& env, int stdout_fd, int stderr_fd,
                               int cgroup_procs);
