@@ -86,6 +86,21 @@ TEST_CASE("a very long line is passed on in pieces with one prefix") {
     CHECK(text == "p:" + piece + piece + piece + "\np:next\n");
 }
 
+TEST_CASE("the lines do not depend on where the reads end") {
+    constexpr std::string_view kText = "ab\r\n\r\rc\n\nd\r\ne\rf";
+    const std::string whole = cut(LineCutter("p:", {"c"}), {kText});
+    CHECK(whole == "p:ab\np:\np:\np:c\np:\np:d\np:e\np:f");
+    for (std::size_t first = 0; first <= kText.size(); ++first) {
+        for (std::size_t second = first; second <= kText.size(); ++second) {
+            CAPTURE(first);
+            CAPTURE(second);
+            CHECK(cut(LineCutter("p:", {}),
+                      {kText.substr(0, first), kText.substr(first, second - first),
+                       kText.substr(second)}) == whole);
+        }
+    }
+}
+
 TEST_CASE("lines with one of the texts are copied with their prefix") {
     std::string filtered;
     cut(LineCutter("p:", {"apple", "a,b"}), {"an apple\npear\nxa,", "by\n"}, &filtered);
