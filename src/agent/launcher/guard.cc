@@ -6,6 +6,7 @@
 // so that what can kill the launcher (memory, a bug) does not find it too.
 #include "agent/launcher/guard.h"
 
+#include "agent/launcher/process_tree.h"
 #include "agent/launcher/workers.h"
 #include "base/error.h"
 #include "sys/sys.h"
@@ -141,6 +142,8 @@ int run_guarded(const std::function<int()>& body) {
     be_subreaper();
     const bool same_group = ::isatty(STDIN_FILENO) == 1;
     const pid_t guard = ::getpid();
+    // "monitor & exec trainyard run …": what was there before us is none of our business.
+    const std::vector<pid_t> earlier = own_children();
     // Blocked before the fork, so that no signal is lost between it and the signalfd.
     const sigset_t watched = watched_signals();
     sigset_t before;
@@ -157,7 +160,7 @@ int run_guarded(const std::function<int()>& body) {
     }
 
     const sys::Exit exit = Guard(launcher, watched, same_group).watch();
-    const std::vector<pid_t> left = kill_descendants(kCleanUp);
+    const std::vector<pid_t> left = kill_descendants(kCleanUp, {earlier.begin(), earlier.end()});
     for (const pid_t pid : left)
         say(format("process {} does not end (uninterruptible sleep?); it is left behind\n", pid));
     if (exit.signal == 0) return exit.code;

@@ -3,7 +3,9 @@
 //
 // The process the user started becomes the guard: it forwards signals, and when the launcher proper
 // (its child) dies, kills every descendant; both are subreapers, so nothing escapes by daemonising.
-// When the guard dies the launcher gets kGuardDied and does the same.
+// When the guard dies the launcher gets guard_died_signal() and does the same. Only killing both at
+// the same moment leaves something: what workers have started; the workers themselves die in any
+// case.
 #pragma once
 
 #include <functional>

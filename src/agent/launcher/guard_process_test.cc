@@ -5,9 +5,11 @@
 #include "agent/launcher/guard.h"
 
 #include "agent/launcher/port_lease.h"
+#include "agent/launcher/process_tree.h"
 #include "agent/launcher/testing/family.h"
 #include "agent/launcher/workers.h"
-#include "base/format.h"
+#include "base/error.h"
+#include "base/text.h"
 
 #include <doctest/doctest.h>
 
@@ -16,9 +18,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <random>
+#include <set>
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 using namespace ty;
@@ -217,6 +222,39 @@ TEST_CASE("a guard killed at any moment leaves nobody") {
     }
 }
 
+TEST_CASE("a stopped guard holds nothing up") {
+    Job job;
+    REQUIRE(job.up());
+    job.guard.signal(SIGSTOP);
+    ::kill(job.launcher(), SIGTERM);
+    const Deadline by = Deadline::in(20s);
+    const auto ended = [&] {
+        const auto line = read_process_line(job.launcher());
+        return line && line->state == 'Z';
+    };
+    while (!ended() && !by.passed()) sys::pause(Deadline::in(1ms), {});
+    CHECK(ended());
+    job.guard.signal(SIGCONT);
+    CHECK(job.guard.wait(Deadline::in(20s))->code == 42);
+    CHECK(job.family.all_gone(1s));
+}
+
+TEST_CASE("what the caller had started before is left alone") {
+    const FamilyPipe family;
+    FamilyPipe earlier;
+    const std::string self = sys::fs::read_symlink("/proc/self/exe").string();
+    sys::Child shell = sys::Child::spawn(
+        {.argv = {"sh", "-c", "sleep 1000 >&9 & echo $! >&9; exec \"$0\" role exit 5", self},
+         .keep = {{family.write_end(), kFamilyFd}, {earlier.write_end(), 9}}});
+    earlier.close_write();
+    CHECK(shell.wait(Deadline::in(20s))->code == 5);
+    REQUIRE(earlier.wait_for_lines(1, 20s));
+    const pid_t monitor = std::atoi(earlier.text().c_str());
+    CHECK(!earlier.all_gone(0ms));
+    ::kill(monitor, SIGKILL);
+    CHECK(earlier.all_gone(20s));
+}
+
 TEST_CASE("workers of a launcher without a guard die with it") {
     for (int round = 0; round < 5; ++round) {
         FamilyPipe family;
@@ -250,6 +288,56 @@ TEST_CASE("a terminal stays usable under the guard") {
     REQUIRE(family.wait_for_lines(3, 20s));
     guard.signal(SIGTERM);
     CHECK(guard.wait(Deadline::in(20s))->code == 1);  // one Ctrl-C is one SIGINT
+}
+
+TEST_CASE("two launchers never hold the same port") {
+    std::set<std::string> ports;
+    std::vector<sys::Child> holders;
+    std::vector<sys::Pipe> keep;
+    FamilyPipe family;
+    for (int i = 0; i < 2; ++i) {
+        keep.push_back(sys::make_pipe());
+        holders.push_back(sys::Child::spawn({.argv = {"/proc/self/exe", "role", "lease", "200"},
+                                             .stdin_fd = keep.back().read.get(),
+                                             .stdout_fd = family.write_end()}));
+    }
+    family.close_write();
+    REQUIRE(family.wait_for_lines(400, 60s));
+    for (const std::string& line : split(family.text(), '\n')) {
+        if (!line.empty()) ports.insert(line);
+    }
+    CHECK(ports.size() == 400);
+    keep.clear();
+    for (sys::Child& holder : holders) CHECK(holder.wait(Deadline::in(20s))->ok());
+}
+
+TEST_CASE("a leased port is nobody else's until it is released") {
+    PortLease lease(20000, 32700);
+    const int port = lease.hold();
+    CHECK(lease.hold() == port);
+    CHECK(lease.held() == port);
+    CHECK(PortLease(port, port).held() == 0);
+    CHECK_THROWS_AS(PortLease(port, port).hold(), Error);
+    CHECK(lease.release() == port);
+    CHECK(lease.held() == 0);
+    CHECK(lease.hold() != port);
+    PortLease wanting(20000, 32700);
+    CHECK(wanting.hold(port) == port);
+    CHECK(wanting.release() == port);
+
+    const sys::Fd listener(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!listener.is_open()) return;
+    sockaddr_in6 address = {};
+    address.sin6_family = AF_INET6;
+    address.sin6_addr = in6addr_loopback;
+    address.sin6_port = htons(static_cast<std::uint16_t>(port));
+    if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+        MESSAGE("skipped in part: no IPv6 here");
+        return;
+    }
+    REQUIRE(::listen(listener.get(), 1) == 0);
+    CHECK(port_is_taken(port));
+    CHECK_THROWS_AS(PortLease(port, port).hold(), Error);
 }
 
 int main(int argc, char** argv) {

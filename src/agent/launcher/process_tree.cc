@@ -285,12 +285,13 @@ std::vector<pid_t> kill_tree(TreeKill what, Deadline by) {
     }
 }
 
-std::vector<pid_t> kill_descendants(milliseconds patience) {
-    const auto all = [](pid_t) { return true; };
+std::vector<pid_t> kill_descendants(milliseconds patience, const std::set<pid_t>& spared) {
+    const auto selects = [&spared](pid_t pid) { return !spared.contains(pid); };
     const auto reap = [](pid_t pid) {
-        return ::waitpid(pid, nullptr, WNOHANG) == pid || errno == ECHILD;
+        const pid_t reaped = ::waitpid(pid, nullptr, WNOHANG);
+        return reaped == pid || (reaped < 0 && errno == ECHILD);
     };
-    return kill_tree({.selects = all, .reap = reap, .groups = {}}, Deadline::in(patience));
+    return kill_tree({.selects = selects, .reap = reap, .groups = {}}, Deadline::in(patience));
 }
 
 }  // namespace ty::agent

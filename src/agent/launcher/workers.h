@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,7 +92,8 @@ private:
 std::vector<pid_t> descendants(pid_t root);
 
 /// Kill and reap everything below this process, whoever started it: the last act of the launcher
-/// (also when its guard has died) and of the guard. Returns what lives on after `patience`.
-std::vector<pid_t> kill_descendants(milliseconds patience);
+/// (also when its guard has died) and of the guard. `spared`: children that were there before it
+/// started. Returns what lives on after `patience`.
+std::vector<pid_t> kill_descendants(milliseconds patience, const std::set<pid_t>& spared = {});
 
 }  // namespace ty::agent

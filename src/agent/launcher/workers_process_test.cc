@@ -4,7 +4,6 @@
 // guard_process_test.cc.
 #include "agent/launcher/workers.h"
 
-#include "agent/launcher/port_lease.h"
 #include "agent/launcher/process_tree.h"
 #include "agent/launcher/progress.h"
 #include "agent/launcher/testing/family.h"
@@ -17,12 +16,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
-#include <set>
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -294,6 +289,20 @@ TEST_CASE("stopped workers die too") {
     CHECK(f.family.all_gone(1s));
 }
 
+TEST_CASE("a worker that kills its process group does not kill us") {
+    if (::isatty(0) == 1) {
+        MESSAGE("skipped: on a terminal workers share our group");
+        return;
+    }
+    Fixture f;
+    f.start("sleep 1000 & kill -KILL 0");
+    f.family.close_write();
+    REQUIRE(f.serve_until([&] { return f.ends.size() == 1; }));
+    CHECK(f.ends[0].exit.signal == SIGKILL);
+    CHECK(!f.ends[0].by_us);
+    CHECK(f.family.all_gone(1s));
+}
+
 TEST_CASE("programs that fork while they are killed do not escape") {
     if (!has("perl")) return;
     const char* const runners[] = {
@@ -410,54 +419,4 @@ TEST_CASE("a stuck process is described") {
     CHECK(describe_stuck(1 << 30, Deadline::in(20ms)) == "process 1073741824 is gone\n");
     const Activity activity = read_activity(child.pid());
     CHECK(activity.state != '?');
-}
-
-TEST_CASE("two launchers never hold the same port") {
-    std::set<std::string> ports;
-    std::vector<sys::Child> holders;
-    std::vector<sys::Pipe> keep;
-    FamilyPipe family;
-    for (int i = 0; i < 2; ++i) {
-        keep.push_back(sys::make_pipe());
-        holders.push_back(sys::Child::spawn({.argv = {"/proc/self/exe", "role", "lease", "200"},
-                                             .stdin_fd = keep.back().read.get(),
-                                             .stdout_fd = family.write_end()}));
-    }
-    family.close_write();
-    REQUIRE(family.wait_for_lines(400, 60s));
-    for (const std::string& line : split(family.text(), '\n')) {
-        if (!line.empty()) ports.insert(line);
-    }
-    CHECK(ports.size() == 400);
-    keep.clear();
-    for (sys::Child& holder : holders) CHECK(holder.wait(Deadline::in(20s))->ok());
-}
-
-TEST_CASE("a leased port is nobody else's until it is released") {
-    PortLease lease(20000, 32700);
-    const int port = lease.hold();
-    CHECK(lease.hold() == port);
-    CHECK(lease.held() == port);
-    CHECK(PortLease(port, port).held() == 0);
-    CHECK_THROWS_AS(PortLease(port, port).hold(), Error);
-    CHECK(lease.release() == port);
-    CHECK(lease.held() == 0);
-    CHECK(lease.hold() != port);
-    PortLease wanting(20000, 32700);
-    CHECK(wanting.hold(port) == port);
-    CHECK(wanting.release() == port);
-
-    const sys::Fd listener(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!listener.is_open()) return;
-    sockaddr_in6 address = {};
-    address.sin6_family = AF_INET6;
-    address.sin6_addr = in6addr_loopback;
-    address.sin6_port = htons(static_cast<std::uint16_t>(port));
-    if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-        MESSAGE("skipped in part: no IPv6 here");
-        return;
-    }
-    REQUIRE(::listen(listener.get(), 1) == 0);
-    CHECK(port_is_taken(port));
-    CHECK_THROWS_AS(PortLease(port, port).hold(), Error);
 }
