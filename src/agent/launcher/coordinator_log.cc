@@ -104,6 +104,12 @@ void CoordinatorLog::remove(const sys::fs::path& path) {
     if (!path.empty()) ::unlink(path.c_str());
 }
 
+bool CoordinatorLog::is_private(const sys::fs::path& folder) {
+    struct stat facts = {};
+    if (::lstat(folder.c_str(), &facts) != 0) return errno == ENOENT;
+    return S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid() && (facts.st_mode & 022) == 0;
+}
+
 void CoordinatorLog::open() {
     file_ = sys::open_write(path_, O_APPEND, 0600);
     struct stat facts = {};

@@ -37,6 +37,9 @@ public:
     static std::optional<LogRecord> load(const sys::fs::path& path, const Clock& clock,
                                          milliseconds freshness);
     static void remove(const sys::fs::path& path);
+    /// False for a folder that somebody else owns or may write to: its content is not to be
+    /// believed.
+    static bool is_private(const sys::fs::path& folder);
 
     /// An empty path keeps nothing.
     explicit CoordinatorLog(sys::fs::path path) : path_(std::move(path)) {}

@@ -369,6 +369,31 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a host that leaves hands over; the others go on without it") {
+    Fleet fleet(1, 3);
+    Node& first = fleet.add("a", free_port());
+    fleet.add("b", first.port);
+    fleet.add("c", first.port);
+    REQUIRE(fleet.until([&] {
+        return std::ranges::all_of(fleet.nodes, [](const auto& node) {
+            return node->running > 0 && node->newest().group_world_size == 3;
+        });
+    }));
+    const std::int64_t before = first.running;
+    first.link->send(rendezvous::up::Leaving{milliseconds(0), "maintenance"});
+    REQUIRE(fleet.until([&] { return first.finish.has_value(); }));
+    CHECK(first.finish->verdict == Verdict::drained);
+    const Monotonic left = fleet.clock.monotonic();
+    first.link->close(milliseconds(10000));
+    CHECK(milliseconds_between(left, fleet.clock.monotonic()) < 1000 * kSlowness);
+    first.die();
+    REQUIRE(fleet.until([&] {
+        return fleet[1].running > before && fleet[2].running == fleet[1].running &&
+               fleet[1].newest().group_world_size == 2;
+    }));
+    CHECK(fleet[1].fenced + fleet[2].fenced == 0);
+}
+
 TEST_CASE("a first agent that comes again joins the one who took over") {
     Fleet fleet(1, 2);
     const int port = free_port();

@@ -2,8 +2,10 @@
 #include "agent/launcher/frames.h"
 
 #include "agent/launcher/coordinator_log.h"
+#include "agent/launcher/coordinator_server.h"
 #include "agent/launcher/lease.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "tests/support/fake_clock.h"
 
 #include <doctest/doctest.h>
@@ -159,6 +161,30 @@ TEST_CASE("a log is private, survives its writer, and is forgotten when old or f
     CHECK(CoordinatorLog::load(path, clock, seconds(60))->sequence == 5);
     again.finish();
     CHECK_FALSE(CoordinatorLog::load(path, clock, seconds(60)));
+}
+
+TEST_CASE("a folder that others may write to holds no log of ours") {
+    const sys::TempDir folder;
+    CHECK(CoordinatorLog::is_private(folder.path()));
+    CHECK(CoordinatorLog::is_private(folder.path() / "absent"));
+    sys::fs::permissions(folder.path(), sys::fs::perms(0777));
+    CHECK_FALSE(CoordinatorLog::is_private(folder.path()));
+    sys::fs::permissions(folder.path(), sys::fs::perms(0700));
+    sys::fs::create_directory_symlink(folder.path(), folder.path() / "link");
+    CHECK_FALSE(CoordinatorLog::is_private(folder.path() / "link"));
+}
+
+TEST_CASE("ten thousand refusals are three lines in two minutes") {
+    std::vector<std::string> lines;
+    log::set_sink([&lines](std::string_view line) { lines.emplace_back(line); });
+    RefusalLog refusals;
+    for (int i = 0; i < 10000; ++i) {
+        refusals.count("WrongToken", "10.0.0.1", Monotonic() + i * milliseconds(12));
+    }
+    refusals.count("noise", "10.0.0.1", Monotonic());
+    log::set_sink([](std::string_view line) { sys::write_all(2, line); });
+    REQUIRE(lines.size() == 3);
+    CHECK(lines[1].find("times=5000") != std::string::npos);
 }
 
 TEST_CASE("memory slots keep the older snapshot while the newer is written") {

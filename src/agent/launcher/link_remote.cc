@@ -47,6 +47,11 @@ void RemoteLink::open() {
     if (options_.endpoints.empty())
         throw_error(Code::invalid, "", "no rendezvous endpoint is given");
     poller_.add(epoll_.get(), [this] { on_io(); });
+    if (!options_.state_dir.empty() && !CoordinatorLog::is_private(options_.state_dir)) {
+        note("log_ignored", {{"why", format("{} belongs to or is writable by others",
+                                            options_.state_dir.string())}});
+        options_.state_dir.clear();
+    }
     const bool loopback =
         literal_address(options_.facts.address, 0).value_or(SocketAddress()).is_loopback();
     successor_listener_ = bind_port(0, loopback);
