@@ -128,7 +128,7 @@ void State::silence() {
     while (!leases.empty() && now >= leases.front()->last_heard + policy.lease) {
         Node& node = *leases.front();
         change(node, [&] {
-            node.silent = true;
+            node.silent = node.doubted = true;
             watch(node, node.running != 0 ? Watch::fencing : Watch::none);
         });
         note("silent", {{"node", node.id}, {"host", node.facts.host}});

@@ -57,7 +57,7 @@ void State::count(const Node& node, int sign) {
     add(tally.busy, alive && node.running != 0);
     add(tally.usable, alive && staying);
     add(tally.awaited, node.member && alive && !node.connected);
-    add(tally.present, node.member && heard);
+    add(tally.present, node.member && heard && !node.doubted);
     add(tally.quorum, node.member && !node.dead);
     add(tally.unfinished, node.member && !node.succeeded);
 }
@@ -71,18 +71,24 @@ void State::watch(Node& node, Watch where) {
     if (where == Watch::fencing) node.place = fences.insert(fences.end(), &node);
 }
 
-void State::hear(Node& node) {
+/// True when more than the time has changed. What arrives after a silence may be an old message in
+/// front of an old goodbye, so doubt ends only when the node still talks a lease later.
+bool State::hear(Node& node) {
     node.last_heard = now;
+    const bool trusted = node.doubted && !node.silent && now >= node.doubted_until;
+    if (trusted) change(node, [&] { node.doubted = false; });
     if (node.watch == Watch::lease && !node.silent) {
         leases.splice(leases.end(), leases, node.place);
-        return;
+        return trusted;
     }
     const bool was_silent = node.silent;
+    if (was_silent) node.doubted_until = now + policy.lease;
     change(node, [&] {
         node.silent = false;
         watch(node, Watch::lease);
     });
     if (was_silent) note("heard_again", {{"node", node.id}, {"host", node.facts.host}});
+    return true;
 }
 
 void State::erase(const std::string& id) {
@@ -158,7 +164,7 @@ void State::on_hello(const std::string& id, const up::Hello& hello) {
         node.facts = hello.facts;
         node.facts.id = id;
         node.connected = true;
-        node.dead = false;
+        node.dead = node.doubted = false;
         node.dismissed = false;  // it may have missed its Finish
         node.warm = hello.warm;
         node.master_port = hello.master_port;
@@ -272,19 +278,17 @@ void State::on(Node& node, const up::Warm& /*message*/) {
 
 void State::on(Node& node, const up::Bye& /*message*/) {
     note("left", {{"node", node.id}, {"host", node.facts.host}});
-    gone(node, "it left by itself");
+    gone(node, true, "it left by itself");
 }
 
-/// Workers are gone for certain. A node that had been silent may have moved to another coordinator
-/// before its old connection ended, so it keeps counting as a possible voter for that one.
-void State::gone(Node& node, const std::string& how) {
+/// Its workers are gone; unless it is dead it may live on with another coordinator.
+void State::gone(Node& node, bool dead, const std::string& how) {
     const bool working = is_working(node);
-    const bool certain = !node.silent;
     change(node, [&] {
         node.connected = false;
         node.running = 0;
-        node.silent = !certain;
-        node.dead = certain;
+        node.silent = !dead;
+        node.dead = dead;
         watch(node, Watch::none);
     });
     if (working && (is_active() || phase == Phase::stopping))
@@ -317,14 +321,13 @@ Effects Rendezvous::receive(const std::string& id, const Up& message, Monotonic 
         return state_->conclude();
     }
     if (state_->phase == Phase::over) {
-        if (std::holds_alternative<up::Bye>(message)) state_->gone(*node, {});
+        if (std::holds_alternative<up::Bye>(message)) state_->gone(*node, true, {});
         return state_->conclude();
     }
-    const bool was_silent = node->silent;
-    state_->hear(*node);
+    const bool changed = state_->hear(*node);
     if (const auto* beat = std::get_if<up::Beat>(&message)) {
         state_->send(*node, down::BeatAnswer{beat->sequence});
-        if (!was_silent) return state_->conclude();  // nothing can follow from it
+        if (!changed) return state_->conclude();  // nothing can follow from it
     } else if (const auto* stopped = std::get_if<up::Stopped>(&message)) {
         state_->on(*node, *stopped);
     } else if (const auto* failed = std::get_if<up::Failed>(&message)) {
@@ -349,8 +352,10 @@ Effects Rendezvous::lose(const std::string& id, Monotonic now, Lost how) {
     Node* node = state_->find(id);
     if (node == nullptr || !node->connected) return {};
     state_->note("disconnected", {{"node", id}, {"host", node->facts.host}});
+    // Who had been silent may have joined another coordinator before this connection ended, and
+    // what was heard after the silence may have been sent before it. That node keeps its vote.
     if (how == Lost::closed)
-        state_->gone(*node, {});
+        state_->gone(*node, !node->doubted, {});
     else
         state_->change(*node, [node] { node->connected = false; });
     state_->evaluate();

@@ -24,6 +24,7 @@ struct Node {
     NodeFacts facts;
     bool connected = false;
     bool silent = false;     ///< missed its lease
+    bool doubted = false;    ///< was silent on this connection: may have gone elsewhere
     bool dead = false;       ///< gone for certain, workers included
     bool member = false;     ///< of the newest generation
     bool leaving = false;    ///< said Leaving; never assigned again
@@ -34,7 +35,7 @@ struct Node {
     std::int64_t running = 0;  ///< generation whose workers may still run there; 0: none
     int master_port = 0;
     std::uint64_t arrival = 0;
-    Monotonic joined{}, last_heard{};
+    Monotonic joined{}, last_heard{}, doubted_until{};
     Watch watch = Watch::none;
     std::list<Node*>::iterator place{};
 };
@@ -125,7 +126,7 @@ struct Rendezvous::State {
         count(node, +1);
     }
     void watch(Node& node, Watch where);
-    void hear(Node& node);
+    bool hear(Node& node);
     void erase(const std::string& id);
     void send(const Node& node, Down message);
     void note(std::string what, std::vector<std::pair<std::string, std::string>> fields);
@@ -143,7 +144,7 @@ struct Rendezvous::State {
     void on(Node& node, const up::Checkpointed& message);
     void on(Node& node, const up::Warm& message);
     void on(Node& node, const up::Bye& message);
-    void gone(Node& node, const std::string& how);
+    void gone(Node& node, bool dead, const std::string& how);
 
     // ---- forming.cc: from gathering to running
     void try_start();
