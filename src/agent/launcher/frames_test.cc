@@ -215,7 +215,12 @@ TEST_CASE("a lease counts from when the answered message was sent") {
     CHECK(lease.ends() == start + milliseconds(1400));
     lease.answered(77);  // never said
     CHECK(lease.ends() == start + milliseconds(1400));
-    CHECK(lease.is_silent(start + milliseconds(1201)));
+    CHECK_FALSE(lease.is_silent(start + seconds(100)));  // nothing was asked
+    lease.sent(start + milliseconds(300));
+    CHECK_FALSE(lease.is_uneasy(start + milliseconds(900)));
+    CHECK(lease.is_uneasy(start + milliseconds(901)));
+    CHECK_FALSE(lease.is_silent(start + milliseconds(1300)));
+    CHECK(lease.is_silent(start + milliseconds(1301)));
     CHECK_FALSE(lease.is_lost(start + milliseconds(3400)));
     CHECK(lease.is_lost(start + milliseconds(3401)));
 }

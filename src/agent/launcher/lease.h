@@ -33,16 +33,20 @@ public:
     /// Meaningless before is_held().
     Monotonic answered_at() const { return *answered_; }
     Monotonic ends() const { return *answered_ + fence_; }
-    /// Late: whoever hosts the coordinator had better start another one, while there is time.
-    bool is_uneasy(Monotonic now) const { return answered_ && now - *answered_ > lease_ * 3 / 5; }
-    /// Nothing answered for a whole lease: the connection is no good any more.
-    bool is_silent(Monotonic now) const { return answered_ && now - *answered_ > lease_; }
+    /// Late: whoever hosts the coordinator had better start another one, while there is time. Only
+    /// an unanswered beat counts: after a freeze of our own there is none, and nobody to blame.
+    bool is_uneasy(Monotonic now) const { return oldest_unanswered(now) > lease_ * 3 / 5; }
+    /// A beat unanswered for a whole lease: the connection is no good any more.
+    bool is_silent(Monotonic now) const { return oldest_unanswered(now) > lease_; }
     /// So long without an answer that somebody else may coordinate, if most agree.
     bool is_lost(Monotonic now) const {
         return answered_ && now - *answered_ > fence_ + 2 * lease_;
     }
 
 private:
+    Monotonic::duration oldest_unanswered(Monotonic now) const {
+        return beats_.empty() ? Monotonic::duration(0) : now - beats_.front().second;
+    }
     milliseconds lease_{1250}, fence_{1500};
     std::int64_t sequence_ = 0;
     std::deque<std::pair<std::int64_t, Monotonic>> beats_;
