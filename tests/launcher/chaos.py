@@ -79,13 +79,13 @@ def under(pid, tree=None):
     return result
 
 
-def marked():
-    """Every process of this run, wherever it hangs."""
+def marked(mark=MARK):
+    """Every process of this run (or node), wherever it hangs."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid():
             try:
-                if MARK in open(f"/proc/{entry}/environ", "rb").read():
+                if mark in open(f"/proc/{entry}/environ", "rb").read():
                     if open(f"/proc/{entry}/stat").read().rsplit(")", 1)[1].split()[0] != "Z":
                         found.append(int(entry))
             except OSError:
@@ -120,18 +120,22 @@ class Node:
 
     def start(self, endpoint):
         prefix = ["ip", "netns", "exec", self.namespace] if args.namespaces else []
-        env = dict(os.environ, CHAOS_TRACE=str(TRACE), CHAOS_CHILD="1", TRAINYARD_RDZV_TOKEN="chaos", XDG_RUNTIME_DIR=str(FOLDER / f"home{self.index}"))
+        env = dict(os.environ, CHAOS_TRACE=str(TRACE), CHAOS_CHILD="1", CHAOS_NODE=self.mark(), TRAINYARD_RDZV_TOKEN="chaos", XDG_RUNTIME_DIR=str(FOLDER / f"home{self.index}"))
         (FOLDER / f"home{self.index}").mkdir(exist_ok=True)
         log = open(FOLDER / f"node{self.index}.log", "a")
         log.write(f"--- start {self.starts} at {time.monotonic():.3f}\n")
         log.flush()
-        self.starts += 1
         self.process = subprocess.Popen(
             prefix + [str(BIN / "trainyard-agent"), "launch", "--nnodes", f"1:{args.nodes}", "--nproc-per-node", "1", "--rdzv-backend", "c10d",
                       "--rdzv-endpoint", endpoint, "--rdzv-id", FOLDER.name, "--max-restarts", "1000000", "--log-dir", str(FOLDER / "logs"),
                       "--rdzv-conf", "last_call_timeout=0.3,resize_debounce=0.1", "--events", str(FOLDER / f"events{self.index}"),
                       "--no-python", str(WORKER)],
             env=env, stdout=log, stderr=log, start_new_session=True)
+        self.last_mark = self.mark().encode()
+        self.starts += 1
+
+    def mark(self):
+        return f"{self.index}.{self.starts}."
 
     def alive(self):
         return self.process is not None and self.process.poll() is None
@@ -193,8 +197,12 @@ def fault(nodes, endpoint):
     elif kind == "guard":
         send(node.process.pid, signal.SIGKILL)
     elif kind == "everything":
-        for pid in node.everybody():
-            send(pid, signal.SIGKILL)
+        # A machine takes along what was just being forked, too.
+        todo = node.everybody()
+        while todo:
+            for pid in todo:
+                send(pid, signal.SIGKILL)
+            todo = marked(b"CHAOS_NODE=" + node.last_mark)
     elif kind == "coordinator":
         for pid in [p for n in live for p in under(n.process.pid)]:
             if name(pid)[1:2] == [b"coordinate"]:

@@ -40,7 +40,8 @@ public:
                    .on_lost =
                        [this](const std::string& node, rendezvous::Lost how) {
                            perform(machine_.lose(node, clock_.monotonic(), how));
-                       }}),
+                       },
+                   .on_claim = [this](const ClaimFrame& claim) { on_claim(claim); }}),
           started_(clock_.monotonic()),
           touched_(started_) {
         server_.watch(writer_.fd());
@@ -54,7 +55,7 @@ public:
     }
 
     int run() {
-        while (!machine_.is_done() || !held_.empty()) {
+        while (!superseded_ && (!machine_.is_done() || !held_.empty())) {
             server_.receive(Deadline::earlier(next_deadline(), server_.next_deadline()));
             writer_.drain();
             const Monotonic now = clock_.monotonic();
@@ -128,6 +129,13 @@ private:
         for (const std::string& id : awaited_) dead.push_back({.id = id, .host = id});
         awaited_.clear();
         bury(dead);
+    }
+
+    /// The job has gone on without us; our agent will take us there.
+    void on_claim(const ClaimFrame& claim) {
+        if (superseded_ || claim.generation <= machine_.generation()) return;
+        superseded_ = true;
+        say({"superseded", {{"by", claim.address}}});
     }
 
     void hear(const std::string& node, const rendezvous::Up& message) {
@@ -226,7 +234,7 @@ private:
     CoordinatorServer server_;
     std::vector<rendezvous::Effect> outgoing_;
     std::vector<std::string> behind_;  ///< successors without the newest snapshot
-    bool record_wanted_ = false;
+    bool record_wanted_ = false, superseded_ = false;
     std::string fresh_;        ///< newest snapshot, if it need not be made
     std::vector<Frame> held_;  ///< until the log has `awaits_`, or held_until_
     std::int64_t awaits_ = 0;

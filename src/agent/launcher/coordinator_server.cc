@@ -210,6 +210,13 @@ bool CoordinatorServer::take_frame(PeerId id, Peer& peer, std::string_view frame
         welcome_known(id, peer, frame);
         return true;
     }
+    if (!peer.said_hello) {
+        if (const std::optional<ClaimFrame> claim = read_claim(frame)) {
+            events_.on_claim(*claim);
+            drop(id);
+            return false;
+        }
+    }
     const rendezvous::Up message = rendezvous::decode_up(frame);
     if (const auto* hello = std::get_if<rendezvous::up::Hello>(&message)) {
         if (hello->facts.id != peer.node) {

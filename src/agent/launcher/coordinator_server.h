@@ -8,6 +8,7 @@
 #pragma once
 
 #include "agent/launcher/frame_socket.h"
+#include "agent/launcher/signpost.h"
 #include "rendezvous/rendezvous.h"
 
 #include <deque>
@@ -41,6 +42,8 @@ public:
         /// closed: by the node's kernel, the agent is gone. silent: the network gave it up, or we
         /// did.
         std::function<void(const std::string& node, rendezvous::Lost how)> on_lost;
+        /// Another coordinator of this job says that it is further than we may be.
+        std::function<void(const ClaimFrame& claim)> on_claim;
     };
     CoordinatorServer(std::vector<sys::Fd> listeners, JobSecret secret, std::string host, Ids& ids,
                       const Clock& clock, Events events);

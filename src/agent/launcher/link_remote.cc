@@ -36,7 +36,8 @@ RemoteLink::RemoteLink(sys::Poller& poller, RemoteOptions options, LinkCallbacks
 }
 
 RemoteLink::~RemoteLink() {
-    for (const char* what : {"beat", "fence", "attempt", "retry", "gone", "yield", "hopeless"}) {
+    for (const char* what :
+         {"beat", "fence", "attempt", "retry", "gone", "yield", "hopeless", "supersede"}) {
         poller_.cancel_timer(timer(what));
     }
     if (resolver_) poller_.remove(resolver_->fd());
@@ -186,6 +187,9 @@ void RemoteLink::read_frames() {
 void RemoteLink::take_frame(std::string_view frame) {
     if (stage_ != Stage::shaking) return take_message(rendezvous::decode_down(frame));
     if (!greeted_) {
+        if (const std::optional<std::string> moved = read_moved(frame)) {
+            return follow_signpost(*moved);
+        }
         socket_.queue(introduction_->answer(frame, ids_));
         greeted_ = true;
         return;
@@ -231,6 +235,7 @@ void RemoteLink::take_message(const rendezvous::Down& message) {
         successors_ = start->assignment.successors;
         newest_ = start->assignment.generation;
         newest_nodes_ = start->assignment.group_world_size;
+        if (claim_) claim_->set_generation(newest_);
         unconfirmed_.started(start->assignment.generation);
         poller_.cancel_timer(timer("yield"));
     }
@@ -254,6 +259,7 @@ void RemoteLink::on_welcome(const rendezvous::down::Welcome& welcome) {
     poller_.cancel_timer(timer("attempt"));
     poller_.cancel_timer(timer("gone"));
     if (host_) host_->worked();
+    put_up_signpost();
     if (lost_) note("coordinator_back", {{"at", current_->text()}});
     lost_ = false;
     arm_fence();
@@ -323,6 +329,7 @@ void RemoteLink::end_attempt(Outcome outcome, const std::string& why) {
     if (verdict_) return;  // the job is over for us; nobody is missed
     if (was_joined) {
         lost_ = true;
+        signpost_.reset();
         note("coordinator_lost", {{"why", why}});
         poller_.set_timer(timer("gone"), Deadline::in(options_.policy.join_timeout), [this] {
             give_up(format("no coordinator could be reached: {}", last_trouble_));
@@ -375,6 +382,8 @@ void RemoteLink::close(milliseconds patience) {
         host_.reset();
         if (is_over || successors_.empty()) CoordinatorLog::remove(log_);
     }
+    signpost_.reset();
+    claim_.reset();
     endpoint_listener_.close();
     successor_listener_.close();
     abandoned_.clear();

@@ -12,6 +12,7 @@
 #include "agent/launcher/frame_socket.h"
 #include "agent/launcher/lease.h"
 #include "agent/launcher/link.h"
+#include "agent/launcher/signpost.h"
 
 #include <memory>
 #include <optional>
@@ -82,6 +83,9 @@ private:
     bool all_refused(const std::vector<rendezvous::Assignment::Successor>& successors) const;
     void take_over();
     void yield();
+    void step_down(const std::string& address);
+    void put_up_signpost();
+    void follow_signpost(const std::string& address);
     void new_round();
     void add_successors(const std::vector<rendezvous::Assignment::Successor>& successors);
     void add_candidate(const SocketAddress& address);
@@ -142,6 +146,8 @@ private:
     bool recovering_ = false;
     sys::fs::path log_;
     std::unique_ptr<CoordinatorHost> host_;
+    std::unique_ptr<Claim> claim_;  ///< while we coordinate somewhere else than everybody was told
+    std::unique_ptr<Signpost> signpost_;  ///< while another one does
 };
 
 }  // namespace ty::agent

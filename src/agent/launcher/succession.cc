@@ -3,6 +3,7 @@
 #include "agent/launcher/remote_link.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <algorithm>
 
@@ -47,6 +48,7 @@ void RemoteLink::begin() {
 
 /// True when this agent is the first of the job on the endpoint's machine.
 bool RemoteLink::try_to_host() {
+    signpost_.reset();
     if (!options_.may_host || host_ || lease_.is_held()) return false;
     const auto& [name, port] = options_.endpoints[0];
     const bool is_here = port == 0 || std::ranges::any_of(endpoints_[0], is_of_this_machine);
@@ -146,10 +148,20 @@ void RemoteLink::start_hosting(std::vector<int> listeners, CoordinatorStart star
         CoordinatorHost::Events{
             .on_note =
                 [this](const rendezvous::Effects::Note& said) {
+                    if (said.what == "superseded" && !said.fields.empty()) {
+                        step_down(said.fields.front().second);
+                    }
                     if (callbacks_.on_note) callbacks_.on_note(said);
                 },
             .on_hopeless = [this](const std::string& why) { on_hopeless(why); }});
     options_.facts.successor_port = 0;  // who coordinates does not succeed itself
+    signpost_.reset();
+    claim_.reset();
+    if (!endpoint_listener_.is_open()) {
+        claim_ = std::make_unique<Claim>(secret_, options_.facts.id, options_.endpoints,
+                                         format("{}:{}", options_.facts.address, port));
+        claim_->set_generation(newest_);
+    }
     current_ = literal_address("127.0.0.1", port);
     coordinator_gone_ = false;
     note("coordinating",
@@ -195,11 +207,68 @@ void RemoteLink::take_over() {
     next_candidate();
 }
 
+/// Our coordinator has heard of one of the same job that is further.
+void RemoteLink::step_down(const std::string& address) {
+    // From a timer: we are inside a call of the host's.
+    poller_.set_timer(timer("supersede"), Deadline::in(milliseconds(0)), [this, address] {
+        host_.reset();
+        CoordinatorLog::remove(log_);
+        endpoint_listener_.close();
+        recovering_ = false;
+        if (successor_listener_.is_open()) {
+            options_.facts.successor_port = bound_port(successor_listener_.get());
+        }
+        current_.reset();
+        if (stage_ == Stage::joined) end_attempt(Outcome::ended, "the job went on elsewhere");
+        follow_signpost(address);
+    });
+}
+
+/// Newcomers come to the endpoint, wherever the coordinator has gone.
+void RemoteLink::put_up_signpost() {
+    signpost_.reset();
+    const auto& [name, port] = options_.endpoints[0];
+    const bool is_here = port != 0 && std::ranges::any_of(endpoints_[0], is_of_this_machine);
+    if (host_ || !is_here) return;
+    const std::optional<SocketAddress> literal = literal_address(name, port);
+    sys::Fd listener = bind_port(port, literal && literal->is_loopback());
+    if (!listener.is_open() || !start_listening(listener.get())) return;
+    signpost_ = std::make_unique<Signpost>(poller_, std::move(listener), current_->text());
+}
+
+/// Dial where a signpost points, once a round.
+void RemoteLink::follow_signpost(const std::string& address) {
+    const std::size_t colon = address.rfind(':');
+    const long long port =
+        colon == address.npos ? 0 : parse_int(address.substr(colon + 1)).value_or(0);
+    std::string host = address.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    const std::optional<SocketAddress> target =
+        port > 0 && port < 65536 ? literal_address(host, static_cast<std::uint16_t>(port))
+                                 : std::nullopt;
+    const bool is_new = target && std::ranges::none_of(round_, [&](const Candidate& candidate) {
+                            return !candidate.is_self && candidate.address.text() == target->text();
+                        });
+    if (is_new) {
+        note("moved", {{"to", address}});
+        round_.insert(round_.begin() + static_cast<std::ptrdiff_t>(next_),
+                      Candidate{.address = *target});
+    }
+    if (stage_ != Stage::idle) {
+        end_attempt(Outcome::unsuited,
+                    format("{}: points to {}", candidate_.address.text(), address));
+    } else {
+        poller_.cancel_timer(timer("retry"));
+        next_candidate();
+    }
+}
+
 /// Most of the nodes did not come: they may be on the other side of a split that has healed by now.
 /// Look for them, and be there again if that is in vain.
 void RemoteLink::yield() {
     note("yielding", {{"why", "the majority of the nodes did not come"}});
     host_.reset();
+    claim_.reset();
     CoordinatorLog::remove(log_);
     endpoint_listener_.close();
     options_.facts.successor_port = bound_port(successor_listener_.get());
