@@ -160,11 +160,12 @@ void State::on_hello(const std::string& id, const up::Hello& hello) {
                         {"workers", fmt::format("{}", hello.facts.workers)}});
         count(node, +1);
     }
+    const bool strayed = has_strayed(node, hello);
     change(node, [&] {
         node.facts = hello.facts;
         node.facts.id = id;
         node.connected = true;
-        node.dead = node.doubted = false;
+        node.dead = node.doubted = node.restored = false;
         node.dismissed = false;  // it may have missed its Finish
         node.warm = hello.warm;
         node.master_port = hello.master_port;
@@ -180,6 +181,8 @@ void State::on_hello(const std::string& id, const up::Hello& hello) {
     const bool was_newcomer = known != nullptr && !node.member && node.running == 0;
     if (const auto newest = std::max(hello.running, hello.newest); newest > generation)
         adopt_generation(newest, hello.newest_nodes);
+    else if (strayed)
+        hold(policy.lease + policy.fence + policy.fence_margin);
     claim(node, hello.running);
     if (node.leaving) dismiss_leaving();
     if (!was_newcomer) note_newcomer(node);
@@ -204,12 +207,26 @@ void State::claim(Node& node, std::int64_t running) {
                            ours && ending.graceful});
 }
 
+/// It comes with a vote that another coordinator may just have counted: for a generation this node
+/// was never told of. That one ends when it misses the node (a lease) or cannot reach its own
+/// members (a fence), so nothing may start here before.
+bool State::has_strayed(const Node& node, const up::Hello& hello) const {
+    const bool others = !assigned.empty() && !assigned.front().second.successors.empty();
+    const bool votes = node.member || (unrecorded_nodes > 0 && hello.newest == generation);
+    const bool away = node.restored || now > node.last_heard + policy.fence;
+    return (others || unrecorded_nodes > 0) && votes && away && hello.running == 0;
+}
+
+void State::hold(milliseconds duration) {
+    hold_until = std::max(hold_until.value_or(now), now + duration);
+}
+
 /// The record is older than the job: nodes were started by another coordinator. Others of that
 /// generation may not have found us yet, so nothing starts before their fences have fallen.
 void State::adopt_generation(std::int64_t claimed, int of_nodes) {
     note("newer_generation",
          {{"known", fmt::format("{}", generation)}, {"claimed", fmt::format("{}", claimed)}});
-    hold_until = now + policy.fence + policy.fence_margin;
+    hold(policy.lease + policy.fence + policy.fence_margin);
     if (is_active())
         stop(Cause::infrastructure, "the coordinator's record is older than the job", std::nullopt);
     generation = claimed;

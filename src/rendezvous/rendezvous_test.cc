@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of the state machine, one case each; sequences of faults are simulation_test.cc's.
 #include "rendezvous/rendezvous.h"
+
+#include "base/format.h"
 #include "rendezvous/testing.h"
 
 #include <chrono>
@@ -466,6 +468,10 @@ TEST_CASE("a generation needs most of the last one's nodes that are not known de
         for (const char* id : {"b", "c", "d"}) job.mute(id);
         job.pass(milliseconds(1250));
         job.stopped("a");
+        SUBCASE("straight") {}
+        SUBCASE("behind old messages") {
+            for (const char* id : {"b", "c", "d"}) job.say(id, up::Beat{1});
+        }
         for (const char* id : {"b", "c", "d"}) job.lose(id);
         job.pass(seconds(10));
         CHECK(job.machine.generation() == 1);
@@ -482,8 +488,33 @@ TEST_CASE("half is not enough for a successor") {
     next.pass(seconds(10));
     CHECK(next.machine.phase() == Phase::gathering);
     next.join("b", 0);
+    // Another coordinator may have counted b a moment ago: what it started must have ended.
+    next.pass(milliseconds(2999));
+    CHECK(next.machine.phase() == Phase::gathering);
+    next.pass(milliseconds(1));
     CHECK(next.machine.generation() == 2);
     CHECK(next.members() == Ids{"b", "c", "d"});
+}
+
+TEST_CASE("a successor whose record is older asks for most of the newer generation") {
+    Job job = running_job(policy_of(1, 4, 1), {"a", "b", "c", "d"});
+    Policy policy = policy_of(1, 4, 1);
+    policy.needs_majority = true;
+    Job next(Rendezvous::restore(job.machine.snapshot(), policy, job.at()), job.elapsed());
+    const auto returning = [&next](const char* id, std::int64_t newest) {
+        up::Hello hello = next.hello_of(id);
+        hello.newest = newest;
+        hello.newest_nodes = newest == 2 ? 3 : 4;
+        next.hello(id, hello);
+    };
+    for (const char* id : {"b", "c", "d"}) returning(id, id[0] == 'd' ? 2 : 1);
+    next.pass(seconds(10));
+    CHECK(next.machine.generation() == 2);  // known now, but one of its three is too few
+    CHECK(next.machine.phase() == Phase::gathering);
+    returning("a", 2);
+    next.pass(seconds(3));
+    CHECK(next.machine.phase() == Phase::running);
+    CHECK(next.machine.generation() == 3);
 }
 
 // ---- leaving
@@ -711,6 +742,7 @@ TEST_CASE("an abort is finished by the next coordinator, with causes and budgets
     REQUIRE(next.told<down::Abort>("b").size() == 1);
     CHECK(next.told<down::Abort>("b").at(0).cause == Cause::application);
     next.stopped("b");
+    next.pass(seconds(3));
     CHECK(next.machine.generation() == 2);
     CHECK(next.machine.view().spent.at(Cause::application) == 1);
 }
@@ -735,7 +767,7 @@ TEST_CASE("nodes that run more than the coordinator knows of set the generation 
     job.say("a", up::Stopped{7, 1});
     job.join("b", 0);
     // Others of generation 7 may be on their way: their fences must have fallen first.
-    job.pass(milliseconds(1749));
+    job.pass(milliseconds(2999));
     CHECK(job.machine.phase() == Phase::gathering);
     job.pass(milliseconds(1));
     CHECK(job.machine.generation() == 8);
@@ -749,4 +781,48 @@ TEST_CASE("a job that is over stays over") {
     CHECK(next.machine.is_done());
     next.join("a", 1);
     CHECK(next.finish_of("a").verdict == Verdict::succeeded);
+}
+
+// ---- size
+// ----------------------------------------------------------------------------------------
+
+TEST_CASE("256 nodes form, lose ten and grow back with messages proportional to their number") {
+    const auto name = [](int i) { return fmt::format("n{}", i); };
+    Policy policy = policy_of(200, 256, 1);
+    policy.resize_debounce = milliseconds(100);
+    Job job(policy);
+    for (int i = 255; i >= 0; --i) job.join(name(i));
+    REQUIRE(job.machine.phase() == Phase::running);
+    CHECK(job.members().at(0) == "n0");
+    CHECK(job.members().at(100) == "n100");
+    // A Welcome and a Start each, and three snapshots.
+    CHECK(job.sent.size() == 2 * 256 + 3);
+    job.forget();
+
+    for (int i = 100; i < 110; ++i) job.lose(name(i));
+    for (int i = 0; i < 256; ++i)
+        if (i < 100 || i >= 110) job.stopped(name(i));
+    CHECK(job.machine.generation() == 2);
+    CHECK(job.members().size() == 246);
+    CHECK(job.members().at(100) == "n110");
+    CHECK(job.sent.size() <= 2 * 256 + 10);
+    job.forget();
+
+    for (int i = 300; i < 310; ++i) {
+        up::Hello hello = job.hello_of(name(i));
+        hello.warm = true;
+        job.hello(name(i), hello);
+    }
+    job.pass(milliseconds(100));
+    REQUIRE(job.machine.phase() == Phase::stopping);
+    for (int i = 0; i < 256; ++i)
+        if (i < 100 || i >= 110) job.stopped(name(i));
+    CHECK(job.machine.generation() == 3);
+    CHECK(job.members().size() == 256);
+    CHECK(job.members().at(99) == "n99");
+    CHECK(job.members().at(100) == "n300");
+    CHECK(job.members().at(255) == "n255");
+    CHECK(job.count<down::Start>() == 256);
+    CHECK(job.count<down::Abort>() == 246);
+    CHECK(job.count<down::Snapshot>() <= 9);
 }

@@ -69,6 +69,7 @@ void read_node(State& state, const Reader& in) {
     state.change(node, [&] {
         node.running = in.generation("running");
         node.member = is_set(in, "member");
+        node.restored = true;
         node.dead = is_set(in, "dead");
         node.leaving = is_set(in, "leaving");
         node.succeeded = is_set(in, "succeeded");

@@ -24,6 +24,7 @@ struct Node {
     NodeFacts facts;
     bool connected = false;
     bool silent = false;     ///< missed its lease
+    bool restored = false;   ///< known from a snapshot, not heard since
     bool doubted = false;    ///< was silent on this connection: may have gone elsewhere
     bool dead = false;       ///< gone for certain, workers included
     bool member = false;     ///< of the newest generation
@@ -136,6 +137,8 @@ struct Rendezvous::State {
 
     void on_hello(const std::string& id, const up::Hello& hello);
     void claim(Node& node, std::int64_t running);
+    bool has_strayed(const Node& node, const up::Hello& hello) const;
+    void hold(milliseconds duration);
     void adopt_generation(std::int64_t claimed, int of_nodes);
     void on(Node& node, const up::Stopped& message);
     void on(Node& node, const up::Failed& message);
