@@ -139,4 +139,18 @@ private:
 
 using Ids = std::vector<std::string>;
 
+inline Job running_job(Policy policy, const Ids& ids) {
+    Job job(std::move(policy));
+    for (const std::string& id : ids) job.join(id);
+    if (job.machine.phase() == Phase::gathering) job.pass(seconds(3));
+    REQUIRE(job.machine.phase() == Phase::running);
+    job.forget();
+    return job;
+}
+
+/// Every member's workers are gone.
+inline void restart(Job& job) {
+    for (const std::string& id : job.members()) job.stopped(id);
+}
+
 }  // namespace ty::rendezvous::testing
