@@ -62,8 +62,8 @@ struct Coordinator {
 
 struct Link {
     int agent = 0, coordinator = 0;
-    bool open = true;
     Ms last_up = 0, last_down = 0;
+    Ms held_up = 0, held_down = 0;  ///< what was held up keeps its place in the order
 };
 
 class Simulation {
@@ -166,7 +166,7 @@ private:
         if (target < 0 || cut(place, a.machine))
             return at(now_ + kRetry, [this, index, attempt] { connect(index, attempt + 1); });
         a.link = static_cast<int>(links_.size());
-        links_.push_back({index, target, true, now_, now_});
+        links_.push_back({index, target, now_, now_});
         a.greeted_at = now_;
         say(index, hello(a));
         if (a.succeeded) say(index, up::Succeeded{a.running});
@@ -243,15 +243,30 @@ private:
         if (a.link < 0) return;
         const int link = std::exchange(a.link, -1);
         a.lost_at = now_;
-        links_[static_cast<std::size_t>(link)].open = false;
-        at(now_ + delay(), [this, link] { closed(link); });
+        Link& old = links_[static_cast<std::size_t>(link)];
+        old.last_up = std::max(old.last_up, now_ + delay());
+        at(old.last_up, [this, link] { closed(link); });
     }
+    /// When something on a link can arrive; 0: now.
+    Ms held_up(Link& link) {
+        const bool apart = cut(coordinator(link.coordinator).place, agent(link.agent).machine);
+        const Ms until = std::max(apart ? healed_at_ : 0, link.held_up);
+        return until > now_ ? link.held_up = until : 0;
+    }
+    Ms held_down(Link& link) {
+        const Agent& a = agent(link.agent);
+        const bool apart = cut(coordinator(link.coordinator).place, a.machine);
+        const Ms until = std::max({apart ? healed_at_ : 0, a.frozen_until, link.held_down});
+        return until > now_ ? link.held_down = until : 0;
+    }
+
     void closed(int number) {
-        const Link link = links_[static_cast<std::size_t>(number)];
+        Link& link = links_[static_cast<std::size_t>(number)];
         Coordinator& c = coordinator(link.coordinator);
         const Agent& a = agent(link.agent);
         if (!c.alive) return;
-        if (cut(c.place, a.machine)) return at(healed_at_, [this, number] { closed(number); });
+        if (const Ms later = held_up(link); later > 0)
+            return at(later, [this, number] { closed(number); });
         const auto found = c.links.find(a.id);
         if (found == c.links.end() || found->second != number) return;
         c.links.erase(found);
@@ -270,12 +285,12 @@ private:
         }
     }
     void deliver_up(int number, const std::shared_ptr<const Up>& message) {
-        const Link& link = links_[static_cast<std::size_t>(number)];
+        Link& link = links_[static_cast<std::size_t>(number)];
         Coordinator& c = coordinator(link.coordinator);
         const Agent& a = agent(link.agent);
         if (!c.alive) return;
-        if (cut(c.place, a.machine))
-            return at(healed_at_, [this, number, message] { deliver_up(number, message); });
+        if (const Ms later = held_up(link); later > 0)
+            return at(later, [this, number, message] { deliver_up(number, message); });
         if (std::holds_alternative<up::Hello>(*message)) {
             c.links[a.id] = number;
             c.known.insert(a.id);
@@ -288,14 +303,11 @@ private:
 
     // ---- what agents are told
     void deliver_down(int number, const std::shared_ptr<const Down>& message, int batch) {
-        const Link& link = links_[static_cast<std::size_t>(number)];
+        Link& link = links_[static_cast<std::size_t>(number)];
         const int index = link.agent;
         Agent& a = agent(index);
         if (!a.alive || a.link != number) return;
-        const Ms later = cut(coordinator(link.coordinator).place, a.machine) ? healed_at_
-                         : is_frozen(a)                                      ? a.frozen_until
-                                                                             : 0;
-        if (later > 0)
+        if (const Ms later = held_down(link); later > 0)
             return at(later,
                       [this, number, message, batch] { deliver_down(number, message, batch); });
         enforce_fence(index);
@@ -490,13 +502,11 @@ private:
     }
     /// An agent's end of a connection whose coordinator died.
     void dropped(int number) {
-        const Link& link = links_[static_cast<std::size_t>(number)];
+        Link& link = links_[static_cast<std::size_t>(number)];
         Agent& a = agent(link.agent);
         if (!a.alive || a.link != number) return;
-        const Ms later = cut(coordinator(link.coordinator).place, a.machine) ? healed_at_
-                         : is_frozen(a)                                      ? a.frozen_until
-                                                                             : 0;
-        if (later > 0) return at(later, [this, number] { dropped(number); });
+        if (const Ms later = held_down(link); later > 0)
+            return at(later, [this, number] { dropped(number); });
         a.link = -1;
         a.lost_at = now_;
         connect(link.agent, 0);
@@ -531,7 +541,7 @@ private:
                 break;  // power: no kernel says goodbye
             case 3:
             case 4:
-                a.frozen_until = now_ + pick(200, 3500);
+                a.frozen_until = std::max(a.frozen_until, now_ + pick(200, 3500));
                 break;
             case 5:
                 for (int& side : side_) side = chance(50) ? 1 : 0;
