@@ -79,8 +79,8 @@ struct Policy {
     /// Nodes the scheduler says will come; a generation starts at once when they are there. 0:
     /// unknown.
     int expected_nodes = 0;
-    milliseconds last_call{
-        2000};  ///< from reaching min_nodes to starting with fewer than max_nodes
+    /// From reaching min_nodes to starting with fewer than max_nodes.
+    milliseconds last_call{2000};
     milliseconds join_timeout{600000};  ///< below min_nodes for so long: the job fails
     milliseconds lease{1250};        ///< silent for so long: suspected, the generation is aborted
     milliseconds fence{1500};        ///< silent for so long: an agent kills its own workers
@@ -114,8 +114,7 @@ struct Assignment {
     std::vector<Successor> successors;  ///< who coordinates next, in order; at most three
 };
 
-// ---- node -> coordinator
-// -------------------------------------------------------------------------
+// ---- node -> coordinator -----------------------------------------------------------
 
 namespace up {
 /// First message of a connection, new or after a reconnect.
@@ -124,13 +123,13 @@ struct Hello {
     /// Generation whose workers still run here; 0: none. A node whose workers have all succeeded
     /// says that generation until it is told to stop, and repeats Succeeded after a reconnect.
     std::int64_t running = 0;
-    int master_port = 0;  ///< leased for the next generation, should rank 0 land here
-    bool warm = false;    ///< interpreters stand by
+    int master_port = 0;           ///< leased for the next generation, should rank 0 land here
+    bool warm = false;             ///< interpreters stand by
+    std::optional<Policy> policy;  ///< must agree with the coordinator's in run id and size
     /// The newest generation this node was ever told to start and its group_world_size; 0: none.
     /// Lets a coordinator with an old record find out that it has one.
     std::int64_t newest = 0;
     int newest_nodes = 0;
-    std::optional<Policy> policy;  ///< must agree with the coordinator's in run id and size
 };
 struct Beat {
     std::int64_t sequence = 0;
@@ -165,8 +164,7 @@ struct Bye {};
 using Up = std::variant<up::Hello, up::Beat, up::Stopped, up::Failed, up::Succeeded, up::Leaving,
                         up::Checkpointed, up::Warm, up::Bye>;
 
-// ---- coordinator -> node
-// -------------------------------------------------------------------------
+// ---- coordinator -> node -----------------------------------------------------------
 
 enum class Verdict { succeeded, failed, drained };
 std::string_view to_string(Verdict verdict);
