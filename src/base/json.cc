@@ -42,6 +42,9 @@ private:
 }  // namespace
 
 Json parse_json(std::string_view text) {
+    // The parser takes a NUL byte for the end of its input.
+    if (const std::size_t nul = text.find('\0'); nul != text.npos)
+        throw_error(Code::invalid, "MalformedJson", "not valid JSON at byte {}", nul + 1);
     try {
         Guard guard;
         return Json::parse(text, std::ref(guard));

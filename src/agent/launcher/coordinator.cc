@@ -41,7 +41,7 @@ public:
                        [this](const std::string& node, rendezvous::Lost how) {
                            perform(machine_.lose(node, clock_.monotonic(), how));
                        },
-                   .on_claim = [this](const ClaimFrame& claim) { on_claim(claim); }}),
+                   .on_claim = [this](const ClaimFrame& claim) { return on_claim(claim); }}),
           started_(clock_.monotonic()),
           touched_(started_) {
         server_.watch(writer_.fd());
@@ -131,11 +131,12 @@ private:
         bury(dead);
     }
 
-    /// The job has gone on without us; our agent will take us there.
-    void on_claim(const ClaimFrame& claim) {
-        if (superseded_ || claim.generation <= machine_.generation()) return;
+    /// Behind: the job has gone on without us, and our agent will take us there.
+    std::optional<std::int64_t> on_claim(const ClaimFrame& claim) {
+        if (claim.generation <= machine_.generation()) return machine_.generation();
+        if (!superseded_) say({"superseded", {{"by", claim.address}}});
         superseded_ = true;
-        say({"superseded", {{"by", claim.address}}});
+        return std::nullopt;
     }
 
     void hear(const std::string& node, const rendezvous::Up& message) {

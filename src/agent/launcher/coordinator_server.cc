@@ -212,8 +212,10 @@ bool CoordinatorServer::take_frame(PeerId id, Peer& peer, std::string_view frame
     }
     if (!peer.said_hello) {
         if (const std::optional<ClaimFrame> claim = read_claim(frame)) {
-            events_.on_claim(*claim);
-            drop(id);
+            const std::optional<std::int64_t> ours = events_.on_claim(*claim);
+            if (ours) peer.socket.queue(ahead_frame(*ours));
+            peer.leaving = true;
+            mark_dirty(id, peer);
             return false;
         }
     }

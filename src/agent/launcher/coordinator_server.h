@@ -42,8 +42,9 @@ public:
         /// closed: by the node's kernel, the agent is gone. silent: the network gave it up, or we
         /// did.
         std::function<void(const std::string& node, rendezvous::Lost how)> on_lost;
-        /// Another coordinator of this job says that it is further than we may be.
-        std::function<void(const ClaimFrame& claim)> on_claim;
+        /// Another coordinator of this job says how far it is; the answer is how far we are, absent
+        /// when we are behind.
+        std::function<std::optional<std::int64_t>(const ClaimFrame& claim)> on_claim;
     };
     CoordinatorServer(std::vector<sys::Fd> listeners, JobSecret secret, std::string host, Ids& ids,
                       const Clock& clock, Events events);

@@ -7,6 +7,7 @@
 #include "agent/launcher/guard.h"
 
 #include "agent/launcher/process_tree.h"
+#include "agent/launcher/worker_cgroup.h"
 #include "agent/launcher/workers.h"
 #include "base/error.h"
 #include "sys/sys.h"
@@ -161,6 +162,7 @@ int run_guarded(const std::function<int()>& body) {
 
     const sys::Exit exit = Guard(launcher, watched, same_group).watch();
     const std::vector<pid_t> left = kill_descendants(kCleanUp, {earlier.begin(), earlier.end()});
+    remove_leftover_groups();
     for (const pid_t pid : left)
         say(format("process {} does not end (uninterruptible sleep?); it is left behind\n", pid));
     if (exit.signal == 0) return exit.code;

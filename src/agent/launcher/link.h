@@ -18,8 +18,8 @@ namespace ty::agent {
 
 struct LinkCallbacks {
     std::function<void(const rendezvous::Down&)> on_message;
-    /// Our lease is over (Policy::fence since the last answered beat was sent): the workers must die
-    /// now. The link goes on trying to reconnect.
+    /// Our lease is over (Policy::fence since the last answered beat was sent): the workers must
+    /// die now. The link goes on trying to reconnect.
     std::function<void(const std::string& why)> on_fenced;
     /// There is no coordinator any more and none can be reached within Policy::join_timeout, or it
     /// refused us for good.
@@ -52,8 +52,8 @@ struct RemoteOptions {
     std::string token;     ///< shared secret of the job
     rendezvous::Policy policy;
     rendezvous::NodeFacts facts;
-    sys::fs::path state_dir;  ///< durable log of a coordinator started here; private to the user
-    std::string agent_binary; ///< /proc/self/exe
+    sys::fs::path state_dir;   ///< durable log of a coordinator started here; private to the user
+    std::string agent_binary;  ///< /proc/self/exe
 };
 /// Hosts the coordinator as a child process (`coordinate`) if the endpoint is on this machine and
 /// free, restarts it when it dies (the listening socket stays open here, so that connections wait
@@ -61,8 +61,8 @@ struct RemoteOptions {
 std::unique_ptr<Link> make_remote_link(sys::Poller& poller, RemoteOptions options,
                                        LinkCallbacks callbacks);
 
-/// Body of the hidden `coordinate` subcommand; reads its start document from descriptor 3, listens on
-/// descriptor 4. Returns the exit code.
+/// Body of the hidden `coordinate` subcommand; reads its start document from descriptor 3, listens
+/// on descriptor 4. Returns the exit code.
 int coordinator_main();
 
 }  // namespace ty::agent

@@ -41,6 +41,7 @@ RemoteLink::~RemoteLink() {
         poller_.cancel_timer(timer(what));
     }
     if (resolver_) poller_.remove(resolver_->fd());
+    drop_claim();
     poller_.remove(epoll_.get());
 }
 
@@ -236,10 +237,14 @@ void RemoteLink::take_message(const rendezvous::Down& message) {
         newest_ = start->assignment.generation;
         newest_nodes_ = start->assignment.group_world_size;
         if (claim_) claim_->set_generation(newest_);
+        remember_where();
         unconfirmed_.started(start->assignment.generation);
         poller_.cancel_timer(timer("yield"));
     }
-    if (const auto* finish = std::get_if<down::Finish>(&message)) verdict_ = finish->verdict;
+    if (const auto* finish = std::get_if<down::Finish>(&message)) {
+        verdict_ = finish->verdict;
+        if (*verdict_ != Verdict::drained) CoordinatorLog::remove(where_);
+    }
     if (callbacks_.on_message) callbacks_.on_message(message);
 }
 
@@ -260,6 +265,7 @@ void RemoteLink::on_welcome(const rendezvous::down::Welcome& welcome) {
     poller_.cancel_timer(timer("gone"));
     if (host_) host_->worked();
     put_up_signpost();
+    remember_where();
     if (lost_) note("coordinator_back", {{"at", current_->text()}});
     lost_ = false;
     arm_fence();
@@ -383,7 +389,7 @@ void RemoteLink::close(milliseconds patience) {
         if (is_over || successors_.empty()) CoordinatorLog::remove(log_);
     }
     signpost_.reset();
-    claim_.reset();
+    drop_claim();
     endpoint_listener_.close();
     successor_listener_.close();
     abandoned_.clear();

@@ -49,11 +49,10 @@ std::string tail_of(const sys::fs::path& path) {
 std::vector<WorkerSpec> NodeAgent::specs(const Assignment& assignment) {
     std::vector<WorkerSpec> result;
     for (int local_rank = 0; local_rank < options_.workers; ++local_rank) {
-        const WorkerPlace place{
-            .local_rank = local_rank,
-            .error_file = logs_.error_file(local_rank).string(),
-            .request_file = request_file_.string(),
-            .agent_store = options_.agent_store};
+        const WorkerPlace place{.local_rank = local_rank,
+                                .error_file = logs_.error_file(local_rank).string(),
+                                .request_file = request_file_.string(),
+                                .agent_store = options_.agent_store};
         result.push_back({.local_rank = local_rank,
                           .argv = worker_command(options_, local_rank),
                           .env = worker_environment(options_, base_, assignment, place),
@@ -66,6 +65,11 @@ std::vector<WorkerSpec> NodeAgent::specs(const Assignment& assignment) {
 
 void NodeAgent::start(const Assignment& assignment) {
     if (leaving_ || finish_ || killed_by_) return;  // the coordinator will learn in a moment
+    if (health_.fenced) {
+        // Sent before our lease ended, read after it: others may train by now.
+        link_->send(up::Stopped{assignment.generation, ports_.hold()});
+        return;
+    }
     failures_.clear();
     stopping_ = succeeded_ = reported_ = false;
     logs_.begin(static_cast<int>(assignment.generation) - 1, assignment.first_rank, facts_.host);

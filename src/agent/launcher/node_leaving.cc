@@ -179,6 +179,7 @@ int NodeAgent::run() {
 }
 
 void NodeAgent::on_down(const Down& message) {
+    if (std::holds_alternative<down::Welcome>(message)) health_.fenced = false;
     if (const auto* order = std::get_if<down::Start>(&message)) start(order->assignment);
     if (const auto* order = std::get_if<down::Abort>(&message)) abort(*order);
     if (const auto* order = std::get_if<down::CheckpointNow>(&message)) checkpoint_now(*order);

@@ -13,6 +13,7 @@
 #include "agent/launcher/lease.h"
 #include "agent/launcher/link.h"
 #include "agent/launcher/signpost.h"
+#include "agent/launcher/whereabouts.h"
 
 #include <memory>
 #include <optional>
@@ -83,6 +84,8 @@ private:
     bool all_refused(const std::vector<rendezvous::Assignment::Successor>& successors) const;
     void take_over();
     void yield();
+    void remember_where() const;
+    void drop_claim();
     void step_down(const std::string& address);
     void put_up_signpost();
     void follow_signpost(const std::string& address);
@@ -145,6 +148,7 @@ private:
     std::string found_snapshot_;
     bool recovering_ = false;
     sys::fs::path log_;
+    sys::fs::path where_;  ///< Whereabouts; empty elsewhere than on the endpoint's machine
     std::unique_ptr<CoordinatorHost> host_;
     std::unique_ptr<Claim> claim_;  ///< while we coordinate somewhere else than everybody was told
     std::unique_ptr<Signpost> signpost_;  ///< while another one does

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/result.h"
+#include "base/text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -16,7 +17,7 @@ namespace ty::agent {
 
 namespace {
 
-constexpr milliseconds kLookAgain{500};
+constexpr milliseconds kLookAgain{250};
 constexpr milliseconds kPatience{400};
 
 /// A member of a small JSON object; nullopt when the frame is no such thing.
@@ -70,6 +71,26 @@ std::optional<ClaimFrame> read_claim(std::string_view frame) {
     return ClaimFrame{*address, *generation};
 }
 
+std::string ahead_frame(std::int64_t generation) {
+    return dump_json(Json{{"ahead", generation}});
+}
+
+std::optional<Place> split_place(const std::string& text) {
+    const std::size_t colon = text.rfind(':');
+    if (colon == text.npos) return std::nullopt;
+    const long long port = parse_int(text.substr(colon + 1)).value_or(0);
+    if (port <= 0 || port > 65535) return std::nullopt;
+    std::string host = text.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    return Place{host, static_cast<std::uint16_t>(port)};
+}
+
+std::string join_place(const Place& place) {
+    const bool is_v6 = place.first.find(':') != place.first.npos;
+    return is_v6 ? format("[{}]:{}", place.first, place.second)
+                 : format("{}:{}", place.first, place.second);
+}
+
 Signpost::Signpost(sys::Poller& poller, sys::Fd listener, std::string address)
     : poller_(poller), listener_(std::move(listener)) {
     append_frame(frame_, moved_frame(address));
@@ -90,35 +111,44 @@ void Signpost::answer() {
     }
 }
 
-Claim::Claim(JobSecret secret, std::string node,
-             std::vector<std::pair<std::string, std::uint16_t>> endpoints, std::string address)
+Claim::Claim(JobSecret secret, std::string node, std::vector<Place> endpoints, std::string address)
     : secret_(std::move(secret)),
       node_(std::move(node)),
       endpoints_(std::move(endpoints)),
       address_(std::move(address)),
       thread_([this](const std::stop_token& stop) {
           do {
-              for (const auto& endpoint : endpoints_) {
-                  capture([&] { look(endpoint, stop); });  // nobody there: as it should be
+              for (const Place& endpoint : endpoints_) {
+                  capture([&] { look(endpoint, true, stop); });  // nobody there: as it should be
               }
           } while (sys::pause(Deadline::in(kLookAgain), stop));
       }) {}
 
-void Claim::look(const std::pair<std::string, std::uint16_t>& endpoint,
-                 const std::stop_token& stop) {
+std::string Claim::leader() const {
+    return leader_.with([](const std::string& leader) { return leader; });
+}
+
+void Claim::look(const Place& place, bool follow, const std::stop_token& stop) {
     const Deadline by = Deadline::in(kPatience);
-    sys::Socket socket = sys::Socket::connect_tcp(endpoint.first, endpoint.second, by, stop);
+    sys::Socket socket = sys::Socket::connect_tcp(place.first, place.second, by, stop);
     FrameReader reader(kHandshakeLimit);
     const std::string greeting = next_frame(socket, reader, by, stop);
-    if (read_moved(greeting)) return;
+    if (const std::optional<std::string> moved = read_moved(greeting)) {
+        const std::optional<Place> there = split_place(*moved);
+        if (*moved == address_ || !follow || !there) return;
+        return look(*there, false, stop);
+    }
     SystemIds ids;
     Introduction introduction(secret_, node_ + " claims");
     send_frame(socket, introduction.answer(greeting, ids), by, stop);
     introduction.verify(next_frame(socket, reader, by, stop));
-    send_frame(socket, encode(ClaimFrame{address_, generation_}), by, stop);
-    // It closes when it has read this.
-    std::array<std::byte, 64> rest;
-    while (socket.read(rest, by, stop) > 0) continue;
+    const std::int64_t own = generation_;
+    send_frame(socket, encode(ClaimFrame{address_, own}), by, stop);
+    // Who is behind closes without an answer.
+    const std::string answer = next_frame(socket, reader, by, stop);
+    if (member<std::int64_t>(answer, "ahead").value_or(0) <= own) return;
+    leader_.with([&](std::string& leader) { leader = join_place(place); });
+    beaten_.notify();
 }
 
 }  // namespace ty::agent

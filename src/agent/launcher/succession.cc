@@ -3,7 +3,6 @@
 #include "agent/launcher/remote_link.h"
 
 #include "base/error.h"
-#include "base/text.h"
 
 #include <algorithm>
 
@@ -41,6 +40,13 @@ void RemoteLink::begin() {
                              "set TRAINYARD_RDZV_TOKEN: the token of this job is derived from "
                              "its run id, which others may know"}});
     }
+    const auto& [name, port] = options_.endpoints[0];
+    if (!options_.state_dir.empty() && port != 0 &&
+        std::ranges::any_of(endpoints_[0], is_of_this_machine)) {
+        where_ = CoordinatorLog::path_for(options_.state_dir, options_.policy.run_id,
+                                          format("{}:{}", name, port));
+        where_ += ".where";
+    }
     if (try_to_host()) return;
     new_round();
     next_candidate();
@@ -65,18 +71,28 @@ bool RemoteLink::try_to_host() {
     }
     asked_first_.clear();
     found_snapshot_.clear();
+    std::int64_t logged = 0;
     if (auto record = CoordinatorLog::load(log_, clock_, options_.policy.join_timeout)) {
         try {
             const auto machine = rendezvous::Rendezvous::restore(record->snapshot, options_.policy,
                                                                  clock_.monotonic());
             if (machine.phase() != rendezvous::Phase::over) {
                 found_snapshot_ = std::move(record->snapshot);
+                logged = machine.generation();
                 const auto view = machine.view();
                 if (!view.members.empty()) asked_first_ = view.members[0].second.successors;
             }
         } catch (const Error& error) {
             note("log_ignored", {{"why", error.what()}});
         }
+    }
+    if (auto where = Whereabouts::load(where_, clock_, options_.policy.join_timeout)) {
+        if (where->generation > logged) {
+            found_snapshot_.clear();  // others have gone on since
+            newest_ = std::max(newest_, where->generation);
+            newest_nodes_ = where->nodes;
+        }
+        asked_first_.insert(asked_first_.begin(), where->places.begin(), where->places.end());
     }
     recovering_ = !asked_first_.empty();
     if (!recovering_) {
@@ -100,6 +116,7 @@ void RemoteLink::host_endpoint() {
     // If every successor's address refuses, nobody can be coordinating elsewhere. One that is only
     // silent may be: then most of the nodes must agree.
     const bool nobody_else = all_refused(asked_first_);
+    if (nobody_else) newest_nodes_ = 0;  // nobody is left whose consent would count
     start_hosting({endpoint_listener_.get()},
                   {.snapshot = found_snapshot_,
                    .needs_majority = !nobody_else,
@@ -156,11 +173,12 @@ void RemoteLink::start_hosting(std::vector<int> listeners, CoordinatorStart star
             .on_hopeless = [this](const std::string& why) { on_hopeless(why); }});
     options_.facts.successor_port = 0;  // who coordinates does not succeed itself
     signpost_.reset();
-    claim_.reset();
+    drop_claim();
     if (!endpoint_listener_.is_open()) {
         claim_ = std::make_unique<Claim>(secret_, options_.facts.id, options_.endpoints,
                                          format("{}:{}", options_.facts.address, port));
         claim_->set_generation(newest_);
+        poller_.add(claim_->fd(), [this] { step_down(claim_->leader()); });
     }
     current_ = literal_address("127.0.0.1", port);
     coordinator_gone_ = false;
@@ -207,11 +225,18 @@ void RemoteLink::take_over() {
     next_candidate();
 }
 
+void RemoteLink::drop_claim() {
+    if (claim_) poller_.remove(claim_->fd());
+    claim_.reset();
+}
+
 /// Our coordinator has heard of one of the same job that is further.
 void RemoteLink::step_down(const std::string& address) {
     // From a timer: we are inside a call of the host's.
     poller_.set_timer(timer("supersede"), Deadline::in(milliseconds(0)), [this, address] {
+        note("stepping_down", {{"for", address}});
         host_.reset();
+        drop_claim();
         CoordinatorLog::remove(log_);
         endpoint_listener_.close();
         recovering_ = false;
@@ -222,6 +247,24 @@ void RemoteLink::step_down(const std::string& address) {
         if (stage_ == Stage::joined) end_attempt(Outcome::ended, "the job went on elsewhere");
         follow_signpost(address);
     });
+}
+
+void RemoteLink::remember_where() const {
+    if (where_.empty() || newest_ == 0) return;
+    Whereabouts where{.generation = newest_, .nodes = newest_nodes_, .places = successors_};
+    if (host_) {
+        const int listener =
+            endpoint_listener_.is_open() ? endpoint_listener_.get() : successor_listener_.get();
+        where.places.insert(where.places.begin(),
+                            {options_.facts.id, options_.facts.address, bound_port(listener)});
+    } else if (current_) {
+        const std::optional<Place> place = split_place(current_->text());
+        if (place) {
+            where.places.insert(where.places.begin(),
+                                {current_host_, place->first, static_cast<int>(place->second)});
+        }
+    }
+    where.save(where_);
 }
 
 /// Newcomers come to the endpoint, wherever the coordinator has gone.
@@ -238,14 +281,9 @@ void RemoteLink::put_up_signpost() {
 
 /// Dial where a signpost points, once a round.
 void RemoteLink::follow_signpost(const std::string& address) {
-    const std::size_t colon = address.rfind(':');
-    const long long port =
-        colon == address.npos ? 0 : parse_int(address.substr(colon + 1)).value_or(0);
-    std::string host = address.substr(0, colon);
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    const std::optional<Place> place = split_place(address);
     const std::optional<SocketAddress> target =
-        port > 0 && port < 65536 ? literal_address(host, static_cast<std::uint16_t>(port))
-                                 : std::nullopt;
+        place ? literal_address(place->first, place->second) : std::nullopt;
     const bool is_new = target && std::ranges::none_of(round_, [&](const Candidate& candidate) {
                             return !candidate.is_self && candidate.address.text() == target->text();
                         });
@@ -268,7 +306,7 @@ void RemoteLink::follow_signpost(const std::string& address) {
 void RemoteLink::yield() {
     note("yielding", {{"why", "the majority of the nodes did not come"}});
     host_.reset();
-    claim_.reset();
+    drop_claim();
     CoordinatorLog::remove(log_);
     endpoint_listener_.close();
     options_.facts.successor_port = bound_port(successor_listener_.get());

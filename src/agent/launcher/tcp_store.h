@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A TCPStore in the dialect of PyTorch 2.x, hosted by the agent of the node with rank 0 when
-// --agent-store is given (TORCHELASTIC_USE_AGENT_STORE=True): no port race, and it survives the exit
-// of rank 0. One store per generation, with its own thread; close() ends all waits.
+// --agent-store is given (TORCHELASTIC_USE_AGENT_STORE=True): no port race, and it survives the
+// exit of rank 0. One store per generation, with its own thread; close() ends all waits.
 #pragma once
 
 #include <cstdint>

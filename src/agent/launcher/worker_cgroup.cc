@@ -55,18 +55,28 @@ bool remove_groups(const path& folder) {
     return ::rmdir(folder.c_str()) == 0 || errno == ENOENT;
 }
 
-/// Groups "trainyard-<pid>-…" whose launcher is gone; those with members stay.
-void remove_leftovers(const path& parent) {
-    std::error_code error;
-    std::vector<path> dead;
-    for (const auto& entry : sys::fs::directory_iterator(parent, error)) {
-        const std::vector<std::string> words = split(entry.path().filename().string(), '-');
-        if (words.size() < 3 || words[0] != "trainyard") continue;
-        const auto pid = parse_int(words[1]);
-        if (pid && *pid > 0 && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH)
-            dead.push_back(entry.path());
+bool kill_group(const path& folder) {
+    const sys::Fd file(::open((folder / "cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
+    return file.is_open() && ::write(file.get(), "1", 1) == 1;
+}
+
+/// Waits a moment: the last member leaves a little after its end has been reported, which
+/// cgroup.events tells.
+bool remove_soon(const path& folder) {
+    const Deadline by = Deadline::in(milliseconds(100));
+    const sys::Fd events(::open((folder / "cgroup.events").c_str(), O_RDONLY | O_CLOEXEC));
+    while (!remove_groups(folder)) {
+        if (by.passed()) return false;
+        pollfd changed = {events.get(), POLLPRI, 0};
+        ::poll(&changed, 1, std::min(by.poll_timeout(), 5));
     }
-    for (const path& folder : dead) remove_groups(folder);
+    return true;
+}
+
+/// Tells process numbers of different containers apart that share a control group.
+std::string pid_namespace() {
+    struct stat facts = {};
+    return ::stat("/proc/self/ns/pid", &facts) == 0 ? std::to_string(facts.st_ino) : "0";
 }
 
 }  // namespace
@@ -85,12 +95,35 @@ path own_cgroup(const path& proc_self) {
     return {};
 }
 
+void remove_leftover_groups() {
+    const path parent = own_cgroup();
+    if (parent.empty()) return;
+    std::error_code error;
+    std::vector<path> dead;
+    const std::string here = pid_namespace();
+    for (const auto& entry : sys::fs::directory_iterator(parent, error)) {
+        const std::vector<std::string> words = split(entry.path().filename().string(), '-');
+        if (words.size() < 4 || words[0] != "trainyard" || words[2] != here) continue;
+        const auto pid = parse_int(words[1]);
+        sys::ProcessStat owner;
+        // Init may take its time to reap it.
+        const bool lives = pid && *pid > 0 && sys::read_process(static_cast<int>(*pid), owner) &&
+                           owner.state != 'Z';
+        if (pid && !lives) dead.push_back(entry.path());
+    }
+    for (const path& folder : dead) {
+        kill_group(folder);
+        remove_soon(folder);
+    }
+}
+
 WorkerCgroup WorkerCgroup::create(const std::string& name) {
     WorkerCgroup group;
     const path parent = own_cgroup();
     if (parent.empty()) return group;
-    remove_leftovers(parent);
-    group.folder_ = parent / format("trainyard-{}-{}", ::getpid(), replace_all(name, "/", "_"));
+    remove_leftover_groups();
+    group.folder_ = parent / format("trainyard-{}-{}-{}", ::getpid(), pid_namespace(),
+                                    replace_all(name, "/", "_"));
     if (::mkdir(group.folder_.c_str(), 0755) != 0 && errno != EEXIST) {
         group.folder_.clear();
         return group;
@@ -113,21 +146,12 @@ WorkerCgroup::~WorkerCgroup() {
 }
 
 bool WorkerCgroup::kill() const {
-    if (!is_open()) return false;
-    const sys::Fd file(::open((folder_ / "cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
-    return file.is_open() && ::write(file.get(), "1", 1) == 1;
+    return is_open() && kill_group(folder_);
 }
 
 void WorkerCgroup::remove() {
     procs_.close();
-    if (folder_.empty()) return;
-    // The last member leaves a little after its end has been reported; cgroup.events tells.
-    const Deadline by = Deadline::in(milliseconds(100));
-    const sys::Fd events(::open((folder_ / "cgroup.events").c_str(), O_RDONLY | O_CLOEXEC));
-    while (!remove_groups(folder_) && !by.passed()) {
-        pollfd changed = {events.get(), POLLPRI, 0};
-        ::poll(&changed, 1, std::min(by.poll_timeout(), 5));
-    }
+    if (!folder_.empty()) remove_soon(folder_);
     folder_.clear();
 }
 

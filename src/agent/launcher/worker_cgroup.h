@@ -14,11 +14,15 @@ namespace ty::agent {
 /// is none. Reads mountinfo and cgroup of `proc_self`.
 sys::fs::path own_cgroup(const sys::fs::path& proc_self = "/proc/self");
 
+/// Kill and remove the groups of launchers that are dead: after a launcher and its guard were
+/// killed at the same moment, somebody may live in one.
+void remove_leftover_groups();
+
 class WorkerCgroup {
 public:
     WorkerCgroup() = default;
-    /// <own group>/trainyard-<pid>-<name>; one that is not open where it cannot be made. Removes
-    /// empty groups of launchers that are dead.
+    /// <own group>/trainyard-<pid>-<pid namespace>-<name>; one that is not open where it cannot be
+    /// made. Removes what dead launchers left first.
     static WorkerCgroup create(const std::string& name);
     WorkerCgroup(WorkerCgroup&&) noexcept = default;
     WorkerCgroup& operator=(WorkerCgroup&& other) noexcept;

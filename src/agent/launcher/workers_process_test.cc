@@ -370,8 +370,12 @@ TEST_CASE("workers live in a control group that goes with them") {
     }
     sys::Child gone = sys::Child::spawn({.argv = {"true"}});
     REQUIRE(gone.wait(Deadline::in(10s)).has_value());
-    const auto stale = own_cgroup() / format("trainyard-{}-7", gone.pid());
+    struct stat here = {};
+    REQUIRE(::stat("/proc/self/ns/pid", &here) == 0);
+    const auto stale = own_cgroup() / format("trainyard-{}-{}-7", gone.pid(), here.st_ino);
     REQUIRE(::mkdir(stale.c_str(), 0755) == 0);
+    sys::Child stray = sys::Child::spawn({.argv = {"sleep", "1000"}});
+    sys::write_file(stale / "cgroup.procs", std::to_string(stray.pid()));
     {
         Fixture f;
         f.start("echo 1; exec sleep 1000");
@@ -380,6 +384,7 @@ TEST_CASE("workers live in a control group that goes with them") {
         const std::string groups = sys::read_file(format("/proc/{}/cgroup", pid));
         CHECK(groups.find(format("trainyard-{}-test", ::getpid())) != std::string::npos);
         CHECK(!sys::fs::exists(stale));
+        CHECK(stray.wait(Deadline::in(5s)).has_value());
         CHECK(left_over_groups() == 1);
         CHECK(f.group.oom_kills() >= 0);
         CHECK(f.group.kill_all().empty());
