@@ -21,6 +21,9 @@ struct LinkCallbacks {
     /// Our lease is over (Policy::fence since the last answered beat was sent): the workers must
     /// die now. The link goes on trying to reconnect.
     std::function<void(const std::string& why)> on_fenced;
+    /// The coordinator has answered a beat that was sent after the fence: what it says from now on
+    /// it says knowing that nothing runs here.
+    std::function<void()> on_fence_lifted;
     /// There is no coordinator any more and none can be reached within Policy::join_timeout, or it
     /// refused us for good.
     std::function<void(const std::string& why)> on_gone;

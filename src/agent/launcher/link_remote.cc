@@ -224,7 +224,9 @@ void RemoteLink::say_hello() {
 void RemoteLink::take_message(const rendezvous::Down& message) {
     using namespace rendezvous;
     if (const auto* answer = std::get_if<down::BeatAnswer>(&message)) {
-        return lease_.answered(answer->sequence);
+        lease_.answered(answer->sequence);
+        if (fenced_ && clock_.monotonic() < lease_.ends()) lift_fence();
+        return;
     }
     if (const auto* snapshot = std::get_if<down::Snapshot>(&message)) {
         snapshot_ = snapshot->state;
@@ -252,7 +254,7 @@ void RemoteLink::on_welcome(const rendezvous::down::Welcome& welcome) {
     stage_ = Stage::joined;
     lease_.set_times(welcome.lease, welcome.fence);
     lease_.welcomed(hello_sent_);
-    fenced_ = false;
+    if (fenced_) lift_fence();
     abandoned_.clear();
     backoff_ = kShortestBackoff;
     current_ = candidate_.address;
@@ -301,6 +303,13 @@ void RemoteLink::check_fence() {
         callbacks_.on_fenced(format("no answer from the coordinator{}{}",
                                     last_trouble_.empty() ? "" : ": ", last_trouble_));
     }
+}
+
+void RemoteLink::lift_fence() {
+    fenced_ = false;
+    note("fence_lifted");
+    if (callbacks_.on_fence_lifted) callbacks_.on_fence_lifted();
+    arm_fence();
 }
 
 void RemoteLink::send(const rendezvous::Up& message) {

@@ -103,6 +103,7 @@ void NodeAgent::open_link() {
     LinkCallbacks callbacks;
     callbacks.on_message = [this](const Down& message) { on_down(message); };
     callbacks.on_fenced = [this](const std::string& why) { on_fenced(why); };
+    callbacks.on_fence_lifted = [this] { health_.fenced = false; };
     callbacks.on_gone = [this](const std::string& why) { on_gone(why); };
     callbacks.on_note = [this](const Effects::Note& what) { note(what.what, what.fields); };
     callbacks.make_hello = [this] { return hello(); };
@@ -179,7 +180,6 @@ int NodeAgent::run() {
 }
 
 void NodeAgent::on_down(const Down& message) {
-    if (std::holds_alternative<down::Welcome>(message)) health_.fenced = false;
     if (const auto* order = std::get_if<down::Start>(&message)) start(order->assignment);
     if (const auto* order = std::get_if<down::Abort>(&message)) abort(*order);
     if (const auto* order = std::get_if<down::CheckpointNow>(&message)) checkpoint_now(*order);

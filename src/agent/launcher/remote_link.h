@@ -66,6 +66,7 @@ private:
     void beat();
     void check_fence();
     void arm_fence();
+    void lift_fence();
     void end_attempt(Outcome outcome, const std::string& why);
     void let_go(Outcome outcome);
     void give_up(const std::string& why);
