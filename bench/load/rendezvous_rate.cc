@@ -3,9 +3,9 @@
 // From the last node's first byte until every node has its ranks: N simulated nodes, each with a
 // connection, a handshake and a lease of its own, against a real coordinator process.
 // Usage: bench_rendezvous_rate [NODES…] (256 and 1024). Prints one line of JSON per size.
-#include "agent/launcher/coordinator_host.h"
-#include "agent/launcher/endpoints.h"
-#include "agent/launcher/frame_socket.h"
+#include "agent/launcher/coordinator/coordinator_host.h"
+#include "agent/launcher/link/endpoints.h"
+#include "agent/launcher/link/frame_socket.h"
 #include "base/error.h"
 
 #include <algorithm>

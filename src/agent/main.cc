@@ -2,7 +2,7 @@
 // trainyard-agent: everything that happens on a node.
 #include "agent/agent.h"
 #include "agent/launcher/launch.h"
-#include "agent/launcher/link.h"
+#include "agent/launcher/link/link.h"
 #include "agent/sandbox/box.h"
 #include "agent/sandbox/sandbox.h"
 #include "base/error.h"

@@ -2,8 +2,8 @@
 // Any bytes as what a stranger sends to a coordinator, and as a coordinator's log: frames are cut,
 // the first is a handshake, the rest messages; all of it is refused with invalid or denied, or
 // read.
-#include "agent/launcher/coordinator_log.h"
-#include "agent/launcher/frames.h"
+#include "agent/launcher/coordinator/coordinator_log.h"
+#include "agent/launcher/link/frames.h"
 #include "base/error.h"
 #include "rendezvous/rendezvous.h"
 

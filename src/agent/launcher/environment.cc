@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/launcher/environment.h"
 
-#include "agent/launcher/macros.h"
+#include "agent/launcher/options/macros.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"

@@ -2,7 +2,7 @@
 // What a worker is given: its command line, its environment, and the facts about this node.
 #pragma once
 
-#include "agent/launcher/options.h"
+#include "agent/launcher/options/options.h"
 #include "rendezvous/rendezvous.h"
 
 #include <string>

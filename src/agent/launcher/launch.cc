@@ -2,9 +2,9 @@
 // From the command line to a guarded launcher.
 #include "agent/launcher/launch.h"
 
-#include "agent/launcher/guard.h"
 #include "agent/launcher/node_agent.h"
-#include "agent/launcher/options.h"
+#include "agent/launcher/options/options.h"
+#include "agent/launcher/workers/guard.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/log.h"

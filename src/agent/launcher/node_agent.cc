@@ -2,7 +2,7 @@
 // The life of a generation on one node; leaving it is in node_leaving.cc.
 #include "agent/launcher/node_agent.h"
 
-#include "agent/launcher/guard.h"
+#include "agent/launcher/workers/guard.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/log.h"

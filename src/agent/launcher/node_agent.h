@@ -6,18 +6,18 @@
 // one thread in the poller; nothing here decides who trains with whom (rendezvous/).
 #pragma once
 
-#include "agent/launcher/checkpoint_watch.h"
 #include "agent/launcher/environment.h"
-#include "agent/launcher/events.h"
-#include "agent/launcher/failure.h"
-#include "agent/launcher/link.h"
-#include "agent/launcher/logs.h"
-#include "agent/launcher/notices.h"
-#include "agent/launcher/options.h"
-#include "agent/launcher/port_lease.h"
-#include "agent/launcher/progress.h"
-#include "agent/launcher/tcp_store.h"
-#include "agent/launcher/workers.h"
+#include "agent/launcher/link/link.h"
+#include "agent/launcher/logs/failure.h"
+#include "agent/launcher/logs/logs.h"
+#include "agent/launcher/notice/checkpoint_watch.h"
+#include "agent/launcher/notice/notices.h"
+#include "agent/launcher/options/options.h"
+#include "agent/launcher/status/events.h"
+#include "agent/launcher/store/tcp_store.h"
+#include "agent/launcher/workers/port_lease.h"
+#include "agent/launcher/workers/progress.h"
+#include "agent/launcher/workers/workers.h"
 #include "base/sync.h"
 
 #include <memory>

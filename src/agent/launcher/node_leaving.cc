@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a node comes into the job and how it leaves it: by verdict, signal, notice, fence or guard.
-#include "agent/launcher/guard.h"
 #include "agent/launcher/node_agent.h"
+#include "agent/launcher/workers/guard.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/log.h"
