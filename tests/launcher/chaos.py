@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random kills, freezes, partitions and coordinator restarts over an elastic job of eight launchers.
+"""Random kills, freezes, partitions, clock jumps and coordinator restarts over an elastic job of eight launchers.
 
 Usage: chaos.py BIN WORKER [--faults N] [--seed S] [--nodes 8] [--namespaces]
 
@@ -44,6 +44,7 @@ FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="trainyard-chaos-"))
 TRACE = FOLDER / "trace"
 TRACE.touch()
 MARK = f"CHAOS_TRACE={TRACE}".encode()
+FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 THAW_SLACK = 0.25  # a thawed worker may write until its launcher, thawed with it, has killed it
 RUN = f"ty{os.getpid() % 10000}"
 
@@ -123,6 +124,11 @@ class Node:
         prefix = ["ip", "netns", "exec", self.namespace] if args.namespaces else []
         env = dict(os.environ, CHAOS_TRACE=str(TRACE), CHAOS_CHILD="1", CHAOS_NODE=self.mark(), TRAINYARD_RDZV_TOKEN="chaos", XDG_RUNTIME_DIR=str(FOLDER / f"home{self.index}"))
         (FOLDER / f"home{self.index}").mkdir(exist_ok=True)
+        if FAKETIME.exists():
+            # Every machine has a wall clock of its own, which may jump; the monotonic one may not.
+            self.set_clock(0)
+            env.update(LD_PRELOAD=str(FAKETIME), FAKETIME_TIMESTAMP_FILE=str(FOLDER / f"clock{self.index}"), FAKETIME_DONT_FAKE_MONOTONIC="1",
+                       FAKETIME_CACHE_DURATION="1")
         log = open(FOLDER / f"node{self.index}.log", "a")
         log.write(f"--- start {self.starts} at {time.monotonic():.3f}\n")
         log.flush()
@@ -134,6 +140,9 @@ class Node:
             env=env, stdout=log, stderr=log, start_new_session=True)
         self.last_mark = self.mark().encode()
         self.starts += 1
+
+    def set_clock(self, offset):
+        (FOLDER / f"clock{self.index}").write_text(f"{offset:+d}s")
 
     def mark(self):
         return f"{self.index}.{self.starts}."
@@ -180,6 +189,8 @@ def note(what):
 def fault(nodes, endpoint):
     live = [n for n in nodes if n.alive() and not n.frozen]
     kinds = ["worker"] * 4 + ["launcher"] * 2 + ["guard"] * 2 + ["everything"] * 2 + ["coordinator"] * 3 + ["freeze"] * 2
+    if FAKETIME.exists():
+        kinds += ["clock"] * 2
     if args.namespaces:
         kinds += ["cut"] * 3 + ["slow"] * 2
     kind = RANDOM.choice(kinds)
@@ -216,6 +227,8 @@ def fault(nodes, endpoint):
         node.frozen = node.everybody()
         for pid in node.frozen:
             send(pid, signal.SIGSTOP)
+    elif kind == "clock":
+        node.set_clock(RANDOM.choice([-86400, -60, 0, 5, 3600, 864000]))
     elif kind == "cut":
         node.cut_off(not node.cut)
     elif kind == "slow":

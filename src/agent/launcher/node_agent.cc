@@ -58,9 +58,13 @@ std::vector<WorkerSpec> NodeAgent::specs(const Assignment& assignment) {
                           .env = worker_environment(options_, base_, assignment, place),
                           .stdout_fd = logs_.stdout_fd(local_rank),
                           .stderr_fd = logs_.stderr_fd(local_rank),
-                          .cpus = {}});
+                          .cpus = cpus_of(local_rank)});
     }
     return result;
+}
+
+std::vector<int> NodeAgent::cpus_of(int local_rank) const {
+    return cpus_.empty() ? std::vector<int>() : cpus_[static_cast<std::size_t>(local_rank)];
 }
 
 void NodeAgent::start(const Assignment& assignment) {
@@ -193,7 +197,7 @@ void NodeAgent::abort(const down::Abort& order) {
     note("generation_aborted", {{"generation", std::to_string(order.generation)},
                                 {"cause", std::string(to_string(order.cause))},
                                 {"why", order.why}});
-    if (!leaving_ && order.cause != Cause::application) {
+    if (!leaving_ && (order.cause != Cause::application || options_.max_restarts > 0)) {
         sys::write_all(
             2, format("trainyard run: generation {} ends: {}\n", order.generation, order.why));
     }
@@ -296,7 +300,8 @@ void NodeAgent::warm_up() {
         WarmRecipe recipe{
             .local_rank = local_rank,
             .argv = worker_command(options_, local_rank),
-            .env = worker_environment(options_, base, expected, {.local_rank = local_rank})};
+            .env = worker_environment(options_, base, expected, {.local_rank = local_rank}),
+            .cpus = cpus_of(local_rank)};
         recipes.push_back(std::move(recipe));
     }
     pool_->prepare(recipes);
