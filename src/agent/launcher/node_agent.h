@@ -49,6 +49,7 @@ private:
 
     void start(const rendezvous::Assignment& assignment);
     std::vector<WorkerSpec> specs(const rendezvous::Assignment& assignment);
+    std::vector<int> cpus_of(int local_rank) const;
     void on_worker_end(const WorkerEnd& end);
     void report_failure(const WorkerFailure& failure);
     void report_success();
@@ -81,6 +82,7 @@ private:
     sys::Poller poller_;
     sys::SignalFd signals_;
     rendezvous::NodeFacts facts_;
+    const std::vector<std::vector<int>> cpus_;  ///< --numa-binding, by local rank; empty: any
     std::unique_ptr<EventLog> events_;
     std::unique_ptr<HealthServer> health_server_;
     HealthState health_;

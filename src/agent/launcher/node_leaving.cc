@@ -2,6 +2,7 @@
 // How a node comes into the job and how it leaves it: by verdict, signal, notice, fence or guard.
 #include "agent/launcher/node_agent.h"
 #include "agent/launcher/workers/guard.h"
+#include "agent/launcher/workers/numa.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/log.h"
@@ -74,6 +75,9 @@ NodeAgent::NodeAgent(LaunchOptions options, const Clock& clock)
       base_(Variables::inherited()),
       signals_(watched_signals(options_)),
       facts_(facts_of(options_, is_alone(options_) ? "" : endpoints_of(options_).front().first)),
+      cpus_(options_.numa_binding.empty()
+                ? std::vector<std::vector<int>>()
+                : numa_cpus(options_.numa_binding, options_.workers, this_machine())),
       logs_(options_),
       ports_(options_.port_low, options_.port_high),
       progress_(options_.hang_timeout) {

@@ -2,6 +2,7 @@
 // --explain: what a command line means, one decision a line, and nothing started.
 #include "agent/launcher/environment.h"
 #include "agent/launcher/options/options.h"
+#include "agent/launcher/workers/numa.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "sys/sys.h"
@@ -185,14 +186,23 @@ std::string shell_word(const std::string& word) {
     return "'" + replace_all(word, "'", "'\\''") + "'";
 }
 
+void explain_cpus(const LaunchOptions& options, Lines& lines) {
+    int local_rank = 0;
+    for (const auto& cpus : numa_cpus(options.numa_binding, options.workers, this_machine())) {
+        std::string list;
+        for (const int cpu : cpus) list += format("{}{}", list.empty() ? "" : ",", cpu);
+        lines.add("CPUs", format("local rank {}: {} (--numa-binding {})", local_rank++, list,
+                                 options.numa_binding));
+    }
+}
+
 void explain_worker(const LaunchOptions& options, Lines& lines) {
     std::string command;
     for (const std::string& word : worker_command(options, 0)) {
         command += (command.empty() ? "" : " ") + shell_word(word);
     }
     lines.add("command", command);
-    if (!options.numa_binding.empty())
-        lines.add("CPUs", options.numa_binding + " (--numa-binding)");
+    if (!options.numa_binding.empty()) explain_cpus(options, lines);
     // The first generation as it looks when the least number of nodes has come and this is rank 0.
     const rendezvous::Assignment first{.generation = 1,
                                        .group_world_size = options.min_nodes,
