@@ -81,6 +81,7 @@ std::optional<int> State::budget(Cause cause) const {
 
 /// False when there is nothing left to pay this restart with.
 bool State::charge(Cause cause, const Reported* root) {
+    if (root != nullptr && root->failure.kind == FailureKind::not_started) return false;
     if (root != nullptr && root->failure.kind == FailureKind::port_in_use)
         return ++port_retries <= kPortRetries;
     port_retries = 0;

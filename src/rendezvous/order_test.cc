@@ -99,6 +99,10 @@ TEST_CASE("a failure is one sentence") {
     CHECK(sentence(node) == "node node7 was lost (its connection closed)");
     node.kind = FailureKind::node_silent;
     CHECK(sentence(node) == "node node7 fell silent (its lease ran out)");
+    node.kind = FailureKind::not_started;
+    node.message = "/no/such does not exist";
+    CHECK(sentence(node) == "node node7 could not start its workers: /no/such does not exist");
+    node.message.clear();
     node.kind = FailureKind::signal;
     node.rank = 0;
     node.signal = 99;

@@ -259,7 +259,8 @@ void State::on(Node& node, const up::Failed& message) {
     }
     Reported reported{message.cause, message.failure, true};
     if (reported.failure.host.empty()) reported.failure.host = node.facts.host;
-    stop(message.cause, sentence(reported.failure), std::move(reported));
+    std::string why = sentence(reported.failure);  // before `reported` is moved from
+    stop(message.cause, std::move(why), std::move(reported));
 }
 
 void State::on(Node& node, const up::Succeeded& message) {

@@ -41,6 +41,7 @@ enum class FailureKind {
     hang,         ///< no progress for Policy's hang timeout
     node_lost,    ///< its agent's connection closed
     node_silent,  ///< its agent missed its lease
+    not_started,  ///< the program cannot be executed: no restart would change that
 };
 std::string_view to_string(FailureKind kind);
 

@@ -178,6 +178,22 @@ TEST_CASE("without budget the job fails with the root cause in one sentence") {
     CHECK(job.machine.view().spent.at(Cause::application) == 1);
 }
 
+TEST_CASE("a program that cannot be executed ends the job, restarts or not") {
+    Job job = running_job(policy_of(2, 2, 5), {"a", "b"});
+    job.fail("a", Cause::application, FailureKind::not_started);
+    job.stop_all({"a", "b"});
+    CHECK(job.machine.phase() == Phase::over);
+    CHECK(job.finish_of("b").verdict == Verdict::failed);
+}
+
+TEST_CASE("the nodes are told whose failure ends the generation") {
+    Job job = running_job(policy_of(2, 2, 5), {"a", "b"});
+    job.fail("a");
+    REQUIRE(job.told<down::Abort>("b").size() == 1);
+    CHECK(job.told<down::Abort>("b").at(0).why ==
+          "rank 0 (local rank 0 on host-a) exited with code 1: from a");
+}
+
 TEST_CASE("causes have budgets of their own; hang is as application unless given") {
     Policy policy = policy_of(1, 1, 1);
     policy.budgets[Cause::infrastructure] = 2;

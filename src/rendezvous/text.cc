@@ -41,6 +41,8 @@ std::string_view to_string(FailureKind kind) {
             return "node_lost";
         case FailureKind::node_silent:
             return "node_silent";
+        case FailureKind::not_started:
+            return "not_started";
     }
     return "unknown";
 }
@@ -116,6 +118,8 @@ std::string what(const Failure& failure) {
         case FailureKind::node_silent:
             return fmt::format("fell silent ({})",
                                failure.message.empty() ? "its lease ran out" : failure.message);
+        case FailureKind::not_started:
+            return "could not start its workers";
     }
     return "failed";
 }

@@ -17,8 +17,8 @@ namespace {
 using enum FailureKind;
 constexpr std::array kCauses = {Cause::application, Cause::infrastructure, Cause::preemption,
                                 Cause::resize, Cause::hang};
-constexpr std::array kKinds = {exit_code,   signal, out_of_memory, disk_full,
-                               port_in_use, hang,   node_lost,     node_silent};
+constexpr std::array kKinds = {exit_code, signal,    out_of_memory, disk_full,  port_in_use,
+                               hang,      node_lost, node_silent,   not_started};
 constexpr std::array kPhases = {Phase::gathering, Phase::running, Phase::draining, Phase::stopping,
                                 Phase::over};
 constexpr std::array kVerdicts = {Verdict::succeeded, Verdict::failed, Verdict::drained};

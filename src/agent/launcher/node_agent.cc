@@ -75,7 +75,7 @@ void NodeAgent::start(const Assignment& assignment) {
         return;
     }
     failures_.clear();
-    stopping_ = succeeded_ = reported_ = false;
+    stopping_ = succeeded_ = reported_ = reported_echo_ = false;
     logs_.begin(static_cast<int>(assignment.generation) - 1, assignment.first_rank, facts_.host);
     assignment_ = assignment;
     started_at_ = clock_.monotonic();
@@ -91,16 +91,15 @@ void NodeAgent::start(const Assignment& assignment) {
     try {
         workers_->start(specs(assignment), pool_.get(), cgroup_name(assignment));
     } catch (const Error& error) {
-        // Nothing runs: no program, no permission. The same would happen on every restart.
-        WorkerFailure failure;
-        failure.rank = assignment.first_rank;
-        failure.exit.code = 127;
-        failure.when = clock_.now();
-        failure.error_file =
-            ErrorFile{.message = error.what(), .traceback = "", .timestamp = {}, .raw = ""};
-        sys::write_all(2, format("trainyard run: {}\n", error.what()));
-        failures_.push_back(failure);
-        report_failure(failure);
+        // Nothing runs: no program, no permission. The verdict that comes back says so.
+        Failure failure;
+        failure.kind = FailureKind::not_started;
+        failure.host = facts_.host;
+        failure.message = error.what();
+        reported_ = true;
+        note("worker_failed",
+             {{"kind", std::string(to_string(failure.kind))}, {"why", sentence(failure)}});
+        link_->send(up::Failed{assignment.generation, Cause::application, failure});
         workers_stopped();
         return;
     }
@@ -150,6 +149,7 @@ void NodeAgent::on_worker_end(const WorkerEnd& end) {
             stop_workers({.signal = SIGTERM, .grace = options_.abort_grace});
             return;
         }
+        if (reported_echo_) report_late_failure(failure);
     }
     if (!workers_->empty()) return;
     if (stopping_) {
@@ -159,9 +159,7 @@ void NodeAgent::on_worker_end(const WorkerEnd& end) {
     }
 }
 
-void NodeAgent::report_failure(const WorkerFailure& failure) {
-    reported_ = true;
-    broken_at_ = clock_.monotonic();
+Failure NodeAgent::typed(const WorkerFailure& failure) {
     Circumstances circumstances;
     circumstances.oom_kills_before = oom_kills_before_;
     circumstances.oom_kills_after = workers_->oom_kills();
@@ -171,11 +169,26 @@ void NodeAgent::report_failure(const WorkerFailure& failure) {
                                   port_is_taken(assignment_->master_port);
     circumstances.stderr_tail = tail_of(logs_.stderr_path(failure.local_rank));
     circumstances.host = facts_.host;
-    const Failure typed = classify(failure, circumstances);
-    note("worker_failed", {{"rank", std::to_string(typed.rank)},
-                           {"kind", std::string(to_string(typed.kind))},
-                           {"why", sentence(typed)}});
-    link_->send(up::Failed{assignment_->generation, Cause::application, typed});
+    return classify(failure, circumstances);
+}
+
+void NodeAgent::report_failure(const WorkerFailure& failure) {
+    reported_ = true;
+    broken_at_ = clock_.monotonic();
+    const Failure reported = typed(failure);
+    reported_echo_ = reported.secondary;
+    note("worker_failed", {{"rank", std::to_string(reported.rank)},
+                           {"kind", std::string(to_string(reported.kind))},
+                           {"why", sentence(reported)}});
+    link_->send(up::Failed{assignment_->generation, Cause::application, reported});
+}
+
+/// An interpreter closes its connections before it ends: the others' complaints may come first.
+/// Only one that left words counts, since we are stopping the rest ourselves by now.
+void NodeAgent::report_late_failure(const WorkerFailure& failure) {
+    const Failure late = typed(failure);
+    if (late.secondary || late.message.empty()) return;
+    report_failure(failure);
 }
 
 void NodeAgent::report_success() {
@@ -189,6 +202,10 @@ void NodeAgent::report_success() {
 }
 
 void NodeAgent::abort(const down::Abort& order) {
+    if (order.generation == health_.generation && order.generation > counted_generation_) {
+        counted_generation_ = order.generation;
+        ++health_.restarts_by_cause[std::string(to_string(order.cause))];
+    }
     if (!assignment_ || order.generation != assignment_->generation) {
         link_->send(up::Stopped{order.generation, ports_.hold()});
         return;

@@ -24,6 +24,8 @@ using namespace rendezvous;
 constexpr milliseconds kIdleWarmUpDelay{100};
 constexpr milliseconds kSayWaiting{2000};
 constexpr milliseconds kOthersMayNeedUs{5000};
+/// timeout(1) and a shell both send the same signal: that is not somebody who asks twice.
+constexpr milliseconds kSameSignal{500};
 
 /// The exit codes of --exit-code-policy semantic.
 constexpr int kDrained = 143, kRequeue = 75, kApplication = 1;
@@ -89,12 +91,14 @@ NodeAgent::NodeAgent(LaunchOptions options, const Clock& clock)
     if (options_.warm && can_restart()) pool_ = std::make_unique<WarmPool>(poller_);
     if (!options_.health_address.empty()) {
         health_server_ = std::make_unique<HealthServer>(
-            options_.health_address, [this](std::optional<milliseconds> grace) {
+            options_.health_address,
+            [this](std::optional<milliseconds> grace) {
                 drain_asked_.with([&](std::optional<Notice>& asked) {
                     asked = Notice{.deadline = grace, .why = "POST /drain"};
                 });
                 drain_wake_.notify();
-            });
+            },
+            options_.token);
     }
     notices_ = std::make_unique<NoticeSources>(
         poller_, options_, clock_,
@@ -265,6 +269,10 @@ void NodeAgent::on_signal(int number) {
         on_guard_died();
         return;
     }
+    if (is_repeated(number)) {
+        note("signal_repeated", {{"signal", sys::signal_name(number)}});
+        return;
+    }
     note("signal", {{"signal", sys::signal_name(number)}});
     const bool announces =
         number == SIGUSR1 ||
@@ -275,6 +283,15 @@ void NodeAgent::on_signal(int number) {
     } else {
         stop_by_signal(number);
     }
+}
+
+bool NodeAgent::is_repeated(int number) {
+    const Monotonic now = clock_.monotonic();
+    if (last_signal_ && last_signal_->first == number && now - last_signal_->second < kSameSignal) {
+        return true;
+    }
+    last_signal_ = {number, now};
+    return false;
 }
 
 void NodeAgent::leave(std::optional<milliseconds> deadline, const std::string& why, int signal) {

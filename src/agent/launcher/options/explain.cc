@@ -77,8 +77,11 @@ void explain_place(const LaunchOptions& options, Lines& lines) {
                   ? "address of the node with rank 0, found by its route to the "
                     "endpoint (--local-addr)"
                   : format("{} while this node has rank 0 (--local-addr)", options.local_addr));
-    lines.add("MASTER_PORT",
-              format("{}leased by the node with rank 0 from {} to {}, a new one per generation "
+    lines.add(
+        "MASTER_PORT",
+        fixed && is_alone(options)
+            ? format("{} (--master-port)", options.master_port)
+            : format("{}leased by the node with rank 0 from {} to {}, a new one per generation "
                      "(--port-range)",
                      fixed ? format("{} is where the nodes meet; the workers' own is ",
                                     options.master_port)

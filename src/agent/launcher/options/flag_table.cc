@@ -18,11 +18,10 @@ constexpr auto kNoEnv = FromEnv::no;
 constexpr auto kFlags = std::to_array<Flag>({
     {"nnodes", 0, "N|MIN:MAX", nodes, kTorchrun, kEnv, "number of nodes, or a range (1:1)"},
     {"nproc-per-node", 0, "N", nodes, kTorchrun, kEnv,
-     "workers on this node: a number, cpu, gpu, xpu, or auto: GPUs if there are any, else CPUs "
-     "(1)"},
+     "workers on this node: a number, cpu, gpu, or auto: GPUs if there are any, else CPUs (1)"},
     {"node-rank", 0, "N", nodes, kTorchrun, kEnv,
-     "this node's place. static needs it on every node but 0; with c10d it is the place this node "
-     "keeps over restarts, else SLURM_NODEID or JOB_COMPLETION_INDEX"},
+     "this node's place, kept over restarts; c10d: else SLURM_NODEID, JOB_COMPLETION_INDEX "
+     "(static: 0)"},
     {"local-addr", 0, "ADDRESS", nodes, kTorchrun, kEnv,
      "address under which the other nodes reach this one (found by itself)"},
     {"role", 0, "NAME", nodes, kTorchrun, kEnv, "ROLE_NAME, also in the log prefix (default)"},
@@ -43,7 +42,7 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"port-range", 0, "LOW-HIGH", rendezvous, kOurs, kEnv,
      "where MASTER_PORT comes from (20000-32700)"},
     {"agent-store", 0, "", rendezvous, kOurs, kEnv,
-     "host the workers' TCPStore here (TORCHELASTIC_USE_AGENT_STORE=True)"},
+     "host the workers' TCPStore in the launcher: TORCHELASTIC_USE_AGENT_STORE=True"},
 
     {"module", 'm', "", workers, kTorchrun, kEnv, "the script is a module, as in python -m"},
     {"no-python", 0, "", workers, kTorchrun, kEnv, "run the script itself, without python"},
@@ -59,29 +58,27 @@ constexpr auto kFlags = std::to_array<Flag>({
 
     {"log-dir", 0, "DIR", logs, kTorchrun, kEnv, "folder of the log files (a new temporary one)"},
     {"redirects", 'r', "STREAMS", logs, kTorchrun, kEnv,
-     "streams that go to files: 0 none, 1 stdout, 2 stderr, 3 both; or by local rank: 0:3,1:0 (0)"},
+     "to files only: 0 none, 1 stdout, 2 stderr, 3 both; or by local rank: 0:3,1:0 (0)"},
     {"tee", 't', "STREAMS", logs, kTorchrun, kEnv,
-     "streams that go to files and to the console (0)"},
+     "to files and to the console, written like --redirects (0)"},
     {"local-ranks-filter", 0, "N,...", logs, kTorchrun, kEnv,
      "only these local ranks on the console"},
     {"log-line-prefix-template", 0, "TEXT", logs, kTorchrun, kEnv,
-     "prefix of teed lines with ${role_name} ${local_rank} ${rank} ${hostname}; or the variable "
-     "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE ([${role_name}${local_rank}]:)"},
+     "with ${role_name} ${local_rank} ${rank} ${hostname} ([${role_name}${local_rank}]:)"},
     {"duplicate-stdout-filters", 0, "TEXT,...", logs, kTorchrun, kEnv,
-     "teed lines of stdout with any of these texts also go to filtered_stdout.log; ,, is a comma"},
+     "teed lines with any of these texts go to filtered_stdout.log too; ,, is a comma"},
     {"duplicate-stderr-filters", 0, "TEXT,...", logs, kTorchrun, kEnv, "the same for stderr"},
     {"logs-specs", 0, "NAME", logs, kTorchrun, kNoEnv, "refused: a Python plugin"},
 
     {"max-restarts", 0, "N", recovery, kTorchrun, kEnv,
      "restarts after failures of the program (0)"},
     {"restart-counting", 0, "WAY", recovery, kOurs, kEnv,
-     "by-cause: lost nodes and preemptions do not use up --max-restarts; torchrun: they do "
-     "(by-cause)"},
+     "whether lost nodes use up --max-restarts: by-cause: no; torchrun: yes (by-cause)"},
     {"budget", 0, "CAUSE=N,...", recovery, kOurs, kEnv,
-     "restarts for infrastructure, preemption, resize, hang; N or unlimited"},
+     "restarts by cause: infrastructure, preemption, resize, hang; N or unlimited"},
     {"resize", 0, "WHEN", recovery, kOurs, kEnv,
-     "use new nodes at the next checkpoint, now or never; auto: checkpoint if --checkpoint-dir is "
-     "known, else now (auto)"},
+     "use new nodes: checkpoint, now, never; auto: checkpoint with --checkpoint-dir, else now "
+     "(auto)"},
     {"checkpoint-dir", 0, "DIR", recovery, kOurs, kEnv,
      "where complete checkpoints appear; or the variable TRAINYARD_CHECKPOINT_DIR"},
     {"checkpoint-signal", 0, "SIGNAL", recovery, kOurs, kEnv,
@@ -156,16 +153,20 @@ std::string heading(const Flag& flag) {
     if (flag.letter != 0) line += format("-{}, ", flag.letter);
     line += format("--{}", flag.name);
     if (!flag.meta.empty()) line += format(" {}", flag.meta);
+    if (flag.origin == kOurs) line += "  *";
     return line + "\n";
 }
 
 constexpr std::string_view kHelpEnd =
-    "\nDashes and underscores are the same; unambiguous abbreviations and --flag=value work.\n"
+    "\nFlags with * are not torchrun's. A default stands at the end, in parentheses.\n"
+    "Dashes and underscores are the same; unambiguous abbreviations and --flag=value work.\n"
     "Every flag but --numa-binding, --use-env and --explain may be given as the variable\n"
     "PET_<FLAG>, for example PET_NNODES; switches as 0 or 1. The command line wins.\n"
     "A TIME is a number of seconds, or a number with ms, s, m or h.\n"
     "${local_rank} in the script's arguments becomes the worker's local rank.\n"
-    "Exit codes: 0 all workers ended well, 1 the job failed, 2 a wrong command line.\n";
+    "Python programs run in PYTHON_EXEC, else in the first python3 or python of PATH.\n"
+    "Exit codes: 0 all workers ended well, 1 the job failed, 2 a wrong command line; more with\n"
+    "--exit-code-policy semantic.\n";
 
 }  // namespace
 

@@ -38,9 +38,11 @@ std::string all_names(const std::vector<const Flag*>& flags) {
     const std::string name = dashed(std::string_view(word).substr(0, word.find('=')));
     std::vector<std::string> names = {"--help"};
     for (const Flag& flag : launch_flags()) names.push_back(format("--{}", flag.name));
-    const auto near = nearest(name, names, 1);
+    const std::string near = nearest(name, names, 1).front();
+    // Typing errors rarely hit the first letter; a guess that shares nothing only confuses.
+    const bool similar = near.substr(0, 3) == name.substr(0, 3);
     fail(format("unrecognized arguments: {}; {}a flag of the script goes after the script", word,
-                near.empty() ? std::string() : format("did you mean {}? ", near.front())));
+                similar ? format("did you mean {}? ", near) : std::string()));
 }
 
 /// The flag that `--name` means, whole or abbreviated; throws when there is none or several.

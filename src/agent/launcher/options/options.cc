@@ -200,6 +200,10 @@ void read_workers(const Values& values, LaunchOptions& options) {
                     "run after the flags");
     }
     options.script = values.rest().front();
+    if (options.script.empty()) {
+        throw_error(Code::invalid, "CommandLine",
+                    "the name of the training script is empty; is a variable of your shell unset?");
+    }
     options.script_args.assign(values.rest().begin() + 1, values.rest().end());
 }
 

@@ -121,6 +121,8 @@ TEST_CASE("a wrong line names the flag, the value and the remedy") {
     const std::string unknown = refusal({"--nproc-per-nod=2", "--nprocs-per-node", "2", "s"});
     CHECK(has(unknown, "unrecognized arguments: --nprocs-per-node"));
     CHECK(has(unknown, "did you mean --nproc-per-node?"));
+    CHECK_FALSE(has(refusal({"--zork", "s"}), "did you mean"));
+    CHECK(has(refusal({""}), "the name of the training script is empty"));
     CHECK(has(refusal({"--max-restarts", "x", "s"}), "--max-restarts: 'x' is not a whole number"));
     CHECK(has(refusal({"--start-method", "zork", "s"}), "'zork' is not one of spawn, fork"));
     CHECK(has(refusal({"--numa-binding", "zz", "s"}), "node, socket, exclusive, core-complex"));

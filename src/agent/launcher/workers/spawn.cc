@@ -205,6 +205,31 @@ pid_t fork_into(int group, int& cgroup_procs) {
     return ::fork();
 }
 
+[[noreturn]] void throw_exec_error(const std::string& program, int number) {
+    const bool is_path = program.find('/') != program.npos;
+    if (number == ENOENT && !is_path) {
+        throw_error(Code::not_found, "", "{} is not in PATH; give its path or correct PATH",
+                    program);
+    }
+    if (number == ENOENT && ::access(program.c_str(), F_OK) == 0) {
+        throw_error(Code::not_found, "",
+                    "the interpreter in the first line of {} does not exist; correct that line",
+                    program);
+    }
+    if (number == ENOENT) throw_error(Code::not_found, "", "{} does not exist", program);
+    std::error_code failed;
+    if (number == EACCES && sys::fs::is_directory(program, failed)) {
+        throw_error(Code::denied, "", "{} is a folder; name the program in it", program);
+    }
+    if (number == EACCES) {
+        throw_error(Code::denied, "",
+                    "{} may not be executed; make it executable (chmod +x), or leave --no-python "
+                    "out if it is a Python script",
+                    program);
+    }
+    throw errno_error(number, format("execute {}", program));
+}
+
 [[noreturn]] void throw_complaint(const WorkerSpec& spec, const Complaint& complaint) {
     switch (complaint.stage) {
         case Stage::descriptors:
@@ -216,7 +241,7 @@ pid_t fork_into(int group, int& cgroup_procs) {
         case Stage::exec:
             break;
     }
-    throw errno_error(complaint.error, format("run \"{}\"", spec.argv[0]));
+    throw_exec_error(spec.argv[0], complaint.error);
 }
 
 /// Read until exec has closed the other end. Bounded: a dead network file system can hold up exec.
