@@ -51,7 +51,9 @@ private:
     std::vector<WorkerSpec> specs(const rendezvous::Assignment& assignment);
     std::vector<int> cpus_of(int local_rank) const;
     void on_worker_end(const WorkerEnd& end);
+    rendezvous::Failure typed(const WorkerFailure& failure);
     void report_failure(const WorkerFailure& failure);
+    void report_late_failure(const WorkerFailure& failure);
     void report_success();
     void abort(const rendezvous::down::Abort& order);
     void checkpoint_now(const rendezvous::down::CheckpointNow& order);
@@ -62,6 +64,7 @@ private:
     int exit_code_for(const rendezvous::down::Finish& order) const;
 
     void on_signal(int number);
+    bool is_repeated(int number);
     void leave(std::optional<milliseconds> deadline, const std::string& why, int signal);
     void stop_by_signal(int number);
     void on_guard_died();
@@ -104,9 +107,13 @@ private:
     std::optional<rendezvous::Assignment> assignment_;  ///< absent: nothing runs
     std::vector<WorkerFailure> failures_;               ///< in the order they were seen
     bool stopping_ = false, succeeded_ = false, reported_ = false;
+    bool reported_echo_ = false;           ///< what was reported may be another failure's echo
+    std::int64_t counted_generation_ = 0;  ///< newest in HealthState::restarts_by_cause
     long long oom_kills_before_ = -1;
     Monotonic started_at_;
     std::optional<Monotonic> broken_at_;  ///< when the last generation failed: recovery time
+
+    std::optional<std::pair<int, Monotonic>> last_signal_;  ///< and when
 
     // Leaving.
     std::optional<rendezvous::down::Finish> finish_;
