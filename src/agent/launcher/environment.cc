@@ -183,7 +183,7 @@ std::vector<std::string> worker_environment(const LaunchOptions& options, const 
     number("TORCHELASTIC_RESTART_COUNT", assignment.restart_count);
     number("TORCHELASTIC_MAX_RESTARTS", options.max_restarts);
     env.set("TORCHELASTIC_RUN_ID", options.rdzv_id);
-    env.set("TORCHELASTIC_USE_AGENT_STORE", place.agent_store ? "True" : "False");
+    env.set("TORCHELASTIC_USE_AGENT_STORE", options.agent_store ? "True" : "False");
     env.set("TORCHELASTIC_ERROR_FILE", place.error_file);
     env.set("TORCHELASTIC_SIGNALS_TO_HANDLE", options.signals_text);
     // Both spellings, so that PyTorch 1.13 and 2.x both see it.

@@ -33,7 +33,6 @@ struct WorkerPlace {
     int local_rank = 0;
     std::string error_file;
     std::string request_file;  ///< TRAINYARD_CHECKPOINT_REQUEST
-    bool agent_store = false;
 };
 /// Everything of torchrun 2.13 (contract: docs/reference/run.md) plus TRAINYARD_GENERATION and
 /// TRAINYARD_CHECKPOINT_*. Throws invalid when --virtual-local-rank has fewer GPUs than workers.

@@ -51,8 +51,7 @@ std::vector<WorkerSpec> NodeAgent::specs(const Assignment& assignment) {
     for (int local_rank = 0; local_rank < options_.workers; ++local_rank) {
         const WorkerPlace place{.local_rank = local_rank,
                                 .error_file = logs_.error_file(local_rank).string(),
-                                .request_file = request_file_.string(),
-                                .agent_store = options_.agent_store};
+                                .request_file = request_file_.string()};
         result.push_back({.local_rank = local_rank,
                           .argv = worker_command(options_, local_rank),
                           .env = worker_environment(options_, base_, assignment, place),

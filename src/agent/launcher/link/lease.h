@@ -31,7 +31,6 @@ public:
 
     bool is_held() const { return answered_.has_value(); }
     /// Meaningless before is_held().
-    Monotonic answered_at() const { return *answered_; }
     Monotonic ends() const { return *answered_ + fence_; }
     /// Late: whoever hosts the coordinator had better start another one, while there is time. Only
     /// an unanswered beat counts: after a freeze of our own there is none, and nobody to blame.

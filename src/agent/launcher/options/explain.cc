@@ -171,9 +171,10 @@ void explain_ending(const LaunchOptions& options, Lines& lines) {
         sources += format("; {} before {}", seconds_text(options.drain_before),
                           format_iso8601(*options.end_time));
     }
-    lines.add("leave on", format("a handled signal{}; at most {} for a checkpoint "
-                                 "(--drain-timeout)",
-                                 sources, seconds_text(options.drain_timeout)));
+    const bool term = !is_alone(options) || !options.checkpoint_dir.empty();
+    lines.add("leave on",
+              format("{}SIGUSR1{}; at most {} for a checkpoint (--drain-timeout)",
+                     term ? "SIGTERM; " : "", sources, seconds_text(options.drain_timeout)));
     lines.add("exit code", options.semantic_exit_codes ? "tells why (--exit-code-policy semantic)"
                                                        : "0 or 1, as torchrun");
     lines.add("events", options.events.empty() ? "none (--events)" : options.events);
@@ -220,8 +221,7 @@ void explain_worker(const LaunchOptions& options, Lines& lines) {
          worker_environment(options, inherited, first,
                             {.local_rank = 0,
                             .error_file = "<log folder>/attempt_0/0/error.json",
-                            .request_file = "<log folder>/checkpoint_request.json",
-                            .agent_store = options.agent_store})) {
+                            .request_file = "<temporary folder>/checkpoint_request.json"})) {
         if (!before.contains(variable)) lines.add("environment", variable);
     }
 }

@@ -73,7 +73,8 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"max-restarts", 0, "N", recovery, kTorchrun, kEnv,
      "restarts after failures of the program (0)"},
     {"restart-counting", 0, "WAY", recovery, kOurs, kEnv,
-     "whether lost nodes use up --max-restarts: by-cause: no; torchrun: yes (by-cause)"},
+     "torchrun: --budget does not count, only failures raise TORCHELASTIC_RESTART_COUNT "
+     "(by-cause)"},
     {"budget", 0, "CAUSE=N,...", recovery, kOurs, kEnv,
      "restarts by cause: infrastructure, preemption, resize, hang; N or unlimited"},
     {"resize", 0, "WHEN", recovery, kOurs, kEnv,

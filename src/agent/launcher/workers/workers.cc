@@ -100,8 +100,7 @@ struct WorkerGroup::State {
     std::vector<Worker> workers;   ///< alive
     std::vector<WorkerEnd> ended;  ///< reaped, not reported yet
     sys::WakeFd news;              ///< readable while `ended` waits to be reported
-    std::set<pid_t> exempt;
-    std::set<pid_t> groups;  ///< process groups workers lead, also of those that have ended
+    std::set<pid_t> groups;        ///< process groups workers lead, also of those that have ended
     WorkerCgroup cgroup;
     int warm = 0;
     long long last_oom_kills = -1;
@@ -111,7 +110,6 @@ struct WorkerGroup::State {
         return it == workers.end() ? nullptr : &*it;
     }
     bool is_stray(pid_t pid) const {
-        if (exempt.contains(pid)) return false;
         const std::uint64_t found = mark_of(pid);
         return (found & kFamilyBits) == kMarkFamily && found != mark_of(0);
     }
@@ -306,14 +304,6 @@ long long WorkerGroup::oom_kills() const {
         if (line.starts_with("oom_kill ")) return parse_int(line.substr(9)).value_or(-1);
     }
     return -1;
-}
-
-void WorkerGroup::exempt(pid_t pid) {
-    state_->exempt.insert(pid);
-}
-
-void WorkerGroup::unexempt(pid_t pid) {
-    state_->exempt.erase(pid);
 }
 
 void WorkerGroup::reap_adopted() {

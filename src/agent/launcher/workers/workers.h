@@ -75,10 +75,6 @@ public:
     /// oom_kill count of the generation's cgroup or, without one, of the machine; -1 unknown.
     long long oom_kills() const;
 
-    /// Never kill or reap this child of ours, even if it looks like a worker's descendant. Needed
-    /// only for children that carry a worker's mark; ordinary ones are left alone anyway.
-    void exempt(pid_t pid);
-    void unexempt(pid_t pid);
     /// Reap workers' descendants that became our children and have ended. Called by the group
     /// itself once a second and after each worker's end.
     void reap_adopted();
