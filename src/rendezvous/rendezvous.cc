@@ -443,7 +443,14 @@ std::int64_t Rendezvous::generation() const {
 }
 
 bool Rendezvous::is_done() const {
-    return state_->phase == Phase::over && (state_->lingered || state_->tally.connected == 0);
+    // Members that a restored coordinator has not heard yet must learn the verdict, too.
+    const bool all_told = state_->tally.connected == 0 && state_->tally.awaited == 0;
+    return state_->phase == Phase::over && (state_->lingered || all_told);
+}
+
+std::optional<NodeFacts> Rendezvous::facts(const std::string& node) const {
+    const Node* known = state_->find(node);
+    return known != nullptr ? std::optional(known->facts) : std::nullopt;
 }
 
 Rendezvous::View Rendezvous::view() const {

@@ -269,6 +269,8 @@ public:
     std::int64_t generation() const;  ///< of the newest assignment; 0 before the first
     /// Over and every node has been told or is gone: the coordinator may end.
     bool is_done() const;
+    /// What a connected node or a member has said of itself.
+    std::optional<NodeFacts> facts(const std::string& node) const;
 
     struct View {
         Phase phase;

@@ -89,6 +89,9 @@ def act(action, text):
     elif action == "fail":  # when the test says so
         wait(lambda: os.path.exists(f"{OUT}/fail"))
         sys.exit(int(text))
+    elif action == "struck":  # by a signal, when the test says so
+        wait(lambda: os.path.exists(f"{OUT}/fail"))
+        os.kill(os.getpid(), int(text))
     elif action == "late":  # late:CODE:TEXT, the culprit that is slower to die than its victims
         code, _, words = text.partition(":")
         on(signal.SIGTERM, lambda: (print(words, file=sys.stderr, flush=True), sys.exit(int(code))))

@@ -54,7 +54,7 @@ class Failures(JobTest):
         self.assertNotIn("unnamed", host.text())
 
     def test_the_echo_of_a_failure_on_another_node_is_not_its_cause(self):
-        pair = self.job.start_many(2, 2, "--abort-grace", "2s", rules=["r0=echo", "r1=kill:9"])
+        pair = self.job.start_many(2, 2, "--abort-grace", "2s", rules=["r0=echo", "r1=struck:9"])
         self.job.runs(1)
         self.job.say_fail()
         for node in pair:
@@ -147,22 +147,30 @@ class Codes(JobTest):
 
 
 class Budgets(JobTest):
-    def ends_soon(self, nnodes, *flags):
+    def ends_soon(self, nnodes, *flags, with_coordinator=False):
         def attempt():
             pair = self.job.start_many(2, nnodes, *flags)
             self.job.runs(1, world=2)
-            pair[1].kill_machine()
+            pair.sort(key=lambda node: bool(node.coordinators()) == with_coordinator)
+            stays, lost = pair
+            lost.kill_machine()
             begin = time.monotonic()
-            self.ends(pair[0], 1)
-            self.says(pair[0], f"node {HOST} was lost")
+            self.ends(stays, 1)
+            self.says(stays, f"node {HOST} was lost")
             return time.monotonic() - begin
         self.in_time(attempt, 0.5)
 
     def test_without_restarts_a_lost_node_ends_a_job_of_two_within_half_a_second(self):
         self.ends_soon(2, "--max-restarts", 0)
 
+    def test_so_does_a_lost_node_that_ran_the_coordinator(self):
+        self.ends_soon(2, "--max-restarts", 0, with_coordinator=True)
+
     def test_an_infrastructure_budget_of_none_ends_the_job_at_the_first_lost_node(self):
         self.ends_soon("1:2", "--max-restarts", 3, "--budget", "infrastructure=0")
+
+    def test_an_infrastructure_budget_of_none_counts_the_coordinators_node_too(self):
+        self.ends_soon("1:2", "--max-restarts", 3, "--budget", "infrastructure=0", with_coordinator=True)
 
     def test_torchruns_counting_gives_lost_nodes_no_budget_of_their_own(self):
         pair = self.job.start_many(2, "1:2", "--max-restarts", 1, "--restart-counting", "torchrun", rules=["g2=exit:5", "g3=exit:6"])

@@ -111,7 +111,8 @@ private:
     void bury(const std::vector<DeadNode>& dead) {
         for (const DeadNode& node : dead) {
             rendezvous::up::Hello hello;
-            hello.facts = {.id = node.id, .host = node.host, .address = node.host};
+            hello.facts = machine_.facts(node.id).value_or(rendezvous::NodeFacts{
+                .id = node.id, .slot = {}, .host = node.host, .address = node.host});
             hello.running = machine_.generation();
             const Monotonic now = clock_.monotonic();
             rendezvous::Effects arrival = machine_.receive(node.id, hello, now);
