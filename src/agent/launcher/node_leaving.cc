@@ -245,7 +245,8 @@ void NodeAgent::conclude() {
         sys::write_all(2, format("trainyard run: this node has left the job: {}\n",
                                  leaving_ ? leave_why_ : finish_->why));
     } else if (finish_->verdict == Verdict::failed) {
-        if (!failures_.empty()) {
+        // Workers that were only stopped for a failure elsewhere are no root cause.
+        if (reported_ && !failures_.empty()) {
             std::ranges::stable_sort(failures_, {}, &WorkerFailure::when);
             const WorkerFailure& root = failures_.front();
             if (const char* path = ::getenv("TORCHELASTIC_ERROR_FILE");

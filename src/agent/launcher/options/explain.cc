@@ -213,7 +213,9 @@ void explain_worker(const LaunchOptions& options, Lines& lines) {
                                        .world_size = options.min_nodes * options.workers,
                                        .role_world_size = options.min_nodes * options.workers,
                                        .master_address = "<address>",
-                                       .master_port = options.port_low};
+                                       .master_port = is_alone(options) && options.master_port_given
+                                                          ? options.master_port
+                                                          : options.port_low};
     const Variables inherited = Variables::inherited();
     const auto known = inherited.list();
     const std::set<std::string> before(known.begin(), known.end());
