@@ -515,3 +515,29 @@ TEST_CASE("a successor whose record is older asks for most of the newer generati
     CHECK(next.machine.phase() == Phase::running);
     CHECK(next.machine.generation() == 3);
 }
+
+TEST_CASE("a successor that restores the end of the job waits for those who do not know it yet") {
+    Job job = running_job(policy_of(2, 2), {"a", "b"});
+    Job next(Rendezvous::restore(job.machine.snapshot(), policy_of(2, 2), job.at()), job.elapsed());
+    REQUIRE(next.machine.facts("a"));
+    CHECK(next.machine.facts("a")->host == job.machine.facts("a")->host);
+    CHECK_FALSE(next.machine.facts("nobody"));
+    up::Hello dead = next.hello_of("a");
+    dead.running = 1;
+    next.hello("a", dead);
+    next.lose("a");
+    REQUIRE(next.machine.phase() == Phase::over);
+    CHECK_FALSE(next.machine.is_done());
+    SUBCASE("and tells them") {
+        up::Hello alive = next.hello_of("b");
+        alive.running = 1;
+        next.hello("b", alive);
+        CHECK_FALSE(next.machine.is_done());
+        next.say("b", up::Bye{});
+        CHECK(next.machine.is_done());
+    }
+    SUBCASE("but not for ever") {
+        next.pass(seconds(3));
+        CHECK(next.machine.is_done());
+    }
+}
