@@ -279,6 +279,8 @@ void State::on(Node& node, const up::Leaving& message) {
     if (is_active() && is_working(node)) {
         std::string why = fmt::format("node {} leaves", node.facts.host);
         if (!message.why.empty()) why += ": " + message.why;
+        if (message.deadline <= milliseconds(0))  // no time to ask anybody
+            return stop(Cause::preemption, std::move(why), std::nullopt);
         return start_drain(Cause::preemption, std::move(why), by);
     }
     if (phase != Phase::stopping) dismiss_leaving();

@@ -4,6 +4,7 @@
 import datetime
 import http.server
 import json
+import os
 import signal
 import threading
 import time
@@ -59,7 +60,7 @@ class Departures(LeavingTest):
         self.one_goes_on(stays, leaves)
 
     def test_the_removed_request_file_says_saved(self):
-        stays, leaves = self.two(rules=("g1r0=saved", "g1r1=look"), with_checkpoints=False, env={"X": "1"})
+        stays, leaves = self.two(rules=("g1r0=saved", "g1r1=look"), with_checkpoints=False)
         leaves.send(signal.SIGUSR1)
         self.job.runs(2, world=1)
         self.ends(leaves, 143)
@@ -72,9 +73,9 @@ class Departures(LeavingTest):
         leaves.send(signal.SIGUSR1)
         self.job.appears("SIGUSR1.g1.r0")
         self.job.appears("request.g1.r1")
-        time_of_ask = leaves.event("checkpoint_asked")
-        self.assertEqual(leaves.events("worker_ended"), [], time_of_ask)
-        nodes.pathlib.Path(self.job.checkpoints / "by_hand.pt").write_text("weights")
+        leaves.event("checkpoint_asked")
+        self.assertEqual(leaves.events("worker_ended"), [])
+        (self.job.checkpoints / "by_hand.pt").write_text("weights")
         self.one_goes_on(stays, leaves)
 
     def test_nobody_waits_for_a_checkpoint_that_nothing_would_show(self):
@@ -92,6 +93,15 @@ class Departures(LeavingTest):
         self.job.runs(2, world=1)
         self.assertGreaterEqual(time.monotonic() - begin, 0.65)
         self.one_goes_on(stays, leaves)
+
+    def test_an_interrupted_node_leaves_at_once_and_the_other_goes_on(self):
+        stays, leaves = self.two("--drain-timeout", "60s", rules=())
+        leaves.send(signal.SIGINT)
+        self.job.runs(2, world=1)
+        self.ends(leaves, 130)
+        self.assertNotIn("no checkpoint", stays.text())
+        self.job.stop()
+        self.ends(stays, 0)
 
     def test_when_every_node_leaves_the_job_is_drained_on_all(self):
         pair = self.two()
@@ -112,7 +122,7 @@ class Departures(LeavingTest):
         leaves.send(signal.SIGUSR1)
         leaves.event("checkpoint_asked")
         for pid in stays.coordinators() + leaves.coordinators():
-            nodes.os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         self.one_goes_on(stays, leaves)
 
 

@@ -14,7 +14,7 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-AGENT = str(pathlib.Path(os.environ.get("TRAINYARD_BIN", "build/release/bin")).resolve() / "trainyard-agent")
+AGENT = str(pathlib.Path(os.environ.get("TRAINYARD_BIN", HERE.parent.parent / "build/release/bin")) / "trainyard-agent")
 MEMBER = str(HERE / "member.py")
 LIMIT = 20  # seconds for anything; the machine may be busy
 HOST = socket.gethostname()

@@ -300,7 +300,7 @@ class NoOrphans(JobTest):
             os.kill(pid, signal.SIGKILL)
         node.process.wait()
         until(lambda: not any(map(is_alive, workers)), "the workers are gone", limit=1)
-        if "trainyard-" not in self.job.runs(1)[0].get("cgroup", ""):
+        if "trainyard-" not in self.job.runs(1)[0]["cgroup"]:
             self.skipTest("daemonised grandchildren are found by cgroup only, and none can be made here")
         self.ends(self.job.start("--standalone", program=["/bin/true"]), 0)
         self.all_gone()
