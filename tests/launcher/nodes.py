@@ -71,6 +71,14 @@ def marked(mark):
     return found
 
 
+def removed(folder):
+    try:
+        folder.rmdir()
+    except OSError:
+        return not folder.exists()
+    return True
+
+
 def http_call(port, method, path):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)
     try:
