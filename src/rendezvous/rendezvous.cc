@@ -279,8 +279,10 @@ void State::on(Node& node, const up::Leaving& message) {
     if (is_active() && is_working(node)) {
         std::string why = fmt::format("node {} leaves", node.facts.host);
         if (!message.why.empty()) why += ": " + message.why;
-        if (message.deadline <= milliseconds(0))  // no time to ask anybody
-            return stop(Cause::preemption, std::move(why), std::nullopt);
+        // A node that was told to stop, with no time to ask anybody: no preemption that would bring
+        // a replacement, so a job without restarts ends with it.
+        if (message.deadline <= milliseconds(0))
+            return stop(Cause::infrastructure, std::move(why), std::nullopt);
         return start_drain(Cause::preemption, std::move(why), by);
     }
     if (phase != Phase::stopping) dismiss_leaving();

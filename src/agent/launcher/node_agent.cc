@@ -320,6 +320,7 @@ void NodeAgent::warm_up() {
             .cpus = cpus_of(local_rank)};
         recipes.push_back(std::move(recipe));
     }
+    warm_asked_ = true;
     pool_->prepare(recipes);
 }
 

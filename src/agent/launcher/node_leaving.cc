@@ -148,7 +148,7 @@ up::Hello NodeAgent::hello() {
                     "flag out to get a free one",
                     wanted);
     }
-    hello.warm = pool_ == nullptr || pool_->settled();
+    hello.warm = pool_ == nullptr || (warm_asked_ && pool_->settled());
     return hello;
 }
 
