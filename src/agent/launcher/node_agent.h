@@ -106,7 +106,7 @@ private:
     // The generation that runs here.
     std::optional<rendezvous::Assignment> assignment_;  ///< absent: nothing runs
     std::vector<WorkerFailure> failures_;               ///< in the order they were seen
-    bool warm_asked_ = false;  ///< the pool has been told what to prepare
+    bool warm_asked_ = false;                           ///< the pool has been told what to prepare
     bool stopping_ = false, succeeded_ = false, reported_ = false;
     bool reported_echo_ = false;           ///< what was reported may be another failure's echo
     std::int64_t counted_generation_ = 0;  ///< newest in HealthState::restarts_by_cause
