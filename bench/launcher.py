@@ -210,7 +210,7 @@ def compare(what, ours, peer, goal):
     never = f"; {hung} more never came back" if hung else ""
     hung = 0
     ratio = statistics.median(peer) / statistics.median(ours) if peer and ours else 0
-    row(what, f"{show(ours)} (n={len(ours)}, worst {show([max(ours)])})", f"torchrun {show(peer)} (n={len(peer)}{never})" if peer else "–",
+    row(what, f"{show(ours)} (n={len(ours)}, worst {show([max(ours)])})", f"torchrun {show(peer)} (n={len(peer)}{never})" if peer else f"torchrun{never[1:]}" if never else "–",
         f"{ratio:.0f} x" if ratio else "–", goal)
 
 
