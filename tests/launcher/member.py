@@ -82,8 +82,10 @@ def act(action, text):
         end = time.process_time() + float(text)
         while time.process_time() < end:
             pass
-    elif action == "echo":  # what a healthy rank says when another one has gone
+    elif action == "echo":  # what a healthy rank says when another one has gone; echo:NAME waits for that one's end
         wait(lambda: os.path.exists(f"{OUT}/fail"))
+        if text:
+            wait(lambda: not os.path.exists(f"/proc/{json.load(open(f'{OUT}/{text}.json'))['pid']}/exe"))
         print("RuntimeError: Connection reset by peer", file=sys.stderr, flush=True)
         sys.exit(1)
     elif action == "fail":  # when the test says so

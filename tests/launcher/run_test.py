@@ -54,7 +54,7 @@ class Failures(JobTest):
         self.assertNotIn("unnamed", host.text())
 
     def test_the_echo_of_a_failure_on_another_node_is_not_its_cause(self):
-        pair = self.job.start_many(2, 2, "--abort-grace", "2s", rules=["r0=echo", "r1=struck:9"])
+        pair = self.job.start_many(2, 2, "--abort-grace", "2s", "--redirects", 2, rules=["r0=echo:g1.r1", "r1=struck:9"])
         self.job.runs(1)
         self.job.say_fail()
         for node in pair:
