@@ -282,6 +282,8 @@ void RemoteLink::beat() {
         return end_attempt(Outcome::silent,
                            format("{}: no answer to our beats", candidate_.address.text()));
     }
+    // The endpoint's port may have been in use when we wanted to put the signpost up.
+    if (!signpost_ && !where_.empty()) put_up_signpost();
     socket_.queue(rendezvous::encode(rendezvous::Up(rendezvous::up::Beat{lease_.sent(now)})));
     watch();
     poller_.set_timer(timer("beat"), Deadline::in(lease_.beat_interval()), [this] { beat(); });
