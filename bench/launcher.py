@@ -10,12 +10,13 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from report import free_port, row, rows
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(sys.argv[1]).resolve()
@@ -27,18 +28,6 @@ SCRIPTS = ROOT / "bench/launcher"
 RUNS = int(os.environ.get("RUNS", "10"))
 SLOW_RUNS = int(os.environ.get("SLOW_RUNS", "3"))
 TIMEOUT = 90
-rows = []
-
-
-def row(what, ours, peer="–", ratio="–", goal=""):
-    rows.append((what, ours, peer, ratio, goal))
-    print(f"{what}: {ours} | {peer} | {ratio} | {goal}", flush=True)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class PeerHung(RuntimeError):
@@ -316,27 +305,17 @@ def two_nodes(launcher, **more):
 
 
 def bench_node():
-    def lose(launcher):
+    def lose(launcher, index):
         job = two_nodes(launcher)
         try:
             moment = time.time()
-            kill_node(job.nodes[1])
+            kill_node(job.nodes[index])
             return job.first_step_after(moment, world=1)[0]
         finally:
             job.close()
 
-    compare("node kill -9, --nnodes 1:2 → next step", repeat(RUNS, lambda: lose(OURS)), repeat(SLOW_RUNS, lambda: lose(TORCHRUN)), "≤ 0.4 s")
-
-    def lose_first(launcher):
-        job = two_nodes(launcher)
-        try:
-            moment = time.time()
-            kill_node(job.nodes[0])
-            return job.first_step_after(moment, world=1)[0]
-        finally:
-            job.close()
-
-    compare("first node (with the coordinator) kill -9 → next step (torchrun: the job dies)", repeat(RUNS, lambda: lose_first(OURS)), [], "–")
+    compare("node kill -9, --nnodes 1:2 → next step", repeat(RUNS, lambda: lose(OURS, 1)), repeat(SLOW_RUNS, lambda: lose(TORCHRUN, 1)), "≤ 0.4 s")
+    compare("first node (with the coordinator) kill -9 → next step (torchrun: the job dies)", repeat(RUNS, lambda: lose(OURS, 0)), [], "–")
 
 
 def bench_drain():

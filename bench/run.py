@@ -11,7 +11,6 @@ import pathlib
 import platform
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -19,23 +18,13 @@ import tempfile
 import time
 import urllib.request
 
+from report import free_port, row, rows
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(sys.argv[1]).resolve()
 WANTED = sys.argv[2:]
 MOTO = ROOT / ".venv/bench/bin/moto_server"
 MOTO_KEYS = ("testing", "testing")
-rows = []
-
-
-def row(what, ours, peer="–", ratio="–", goal=""):
-    rows.append((what, ours, peer, ratio, goal))
-    print(f"{what}: {ours} | {peer} | {ratio} | {goal}", flush=True)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def run_json(*argv):

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/result.h"
 #include "base/text.h"
+#include "sys/flat_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,22 +13,9 @@ namespace ty::agent {
 
 namespace {
 
+using sys::flat_counter;
+using sys::read_quietly;
 using sys::fs::path;
-
-std::string read_quietly(const path& file) {
-    Result<std::string> text = capture([&] { return sys::read_file(file); });
-    return text.ok() ? std::move(text).value() : std::string();
-}
-
-/// Value of a "name number" line; -1 when absent.
-long long counter(const std::string& text, std::string_view name) {
-    for (const std::string& line : split(text, '\n')) {
-        if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ' ') {
-            return parse_int(trim(std::string_view(line).substr(name.size() + 1))).value_or(-1);
-        }
-    }
-    return -1;
-}
 
 /// Our group in the unified hierarchy: "0::/user.slice/…".
 std::string own_group(const path& self) {
@@ -114,11 +102,11 @@ void Cgroup::remove() {
 }
 
 long long Cgroup::oom_kills() const {
-    return is_open() ? counter(read_quietly(folder_ / "memory.events"), "oom_kill") : -1;
+    return is_open() ? flat_counter(read_quietly(folder_ / "memory.events"), "oom_kill") : -1;
 }
 
 long long machine_oom_kills(const path& vmstat) {
-    return counter(read_quietly(vmstat), "oom_kill");
+    return flat_counter(read_quietly(vmstat), "oom_kill");
 }
 
 }  // namespace ty::agent

@@ -3,6 +3,7 @@
 
 #include "base/result.h"
 #include "base/text.h"
+#include "sys/flat_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,20 +18,9 @@ namespace ty::agent {
 
 namespace {
 
+using sys::flat_counter;
+using sys::read_quietly;
 using sys::fs::path;
-
-std::string read_quietly(const path& file) {
-    Result<std::string> text = capture([&] { return sys::read_file(file); });
-    return text.ok() ? std::move(text).value() : std::string();
-}
-
-long long counter(const std::string& text, std::string_view name) {
-    for (const std::string& line : split(text, '\n')) {
-        if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ' ')
-            return parse_int(trim(std::string_view(line).substr(name.size() + 1))).value_or(-1);
-    }
-    return -1;
-}
 
 /// The unified hierarchy's mount: which part of it is seen, and where.
 struct UnifiedMount {
@@ -160,7 +150,7 @@ long long WorkerCgroup::oom_kills() const {
     // Where the memory controller is not handed down to our group, kills count further up.
     for (path at = folder_; at.has_relative_path(); at = at.parent_path()) {
         if (!sys::fs::exists(at / "cgroup.procs")) break;
-        const long long count = counter(read_quietly(at / "memory.events"), "oom_kill");
+        const long long count = flat_counter(read_quietly(at / "memory.events"), "oom_kill");
         if (count >= 0) return count;
     }
     return -1;
