@@ -331,7 +331,11 @@ int run_agent(const sys::fs::path& folder) {
         }
     });
     Uplink uplink(start, paths.events(), clock,
-                  {.on_stop = [&orders](const plan::Stop& stop) { orders.stop(stop.grace); },
+                  {.on_command =
+                       [&orders](const plan::Command& command) {
+                           if (const auto* stop = std::get_if<plan::Stop>(&command))
+                               orders.stop(stop->grace);
+                       },
                    .on_gone = [&orders] { orders.give_up(); }});
     switch (uplink.earlier()) {
         case Uplink::Earlier::none:

@@ -169,8 +169,7 @@ Uplink::Next Uplink::take(const ControlPlane::Reply& reply, std::uint64_t sent) 
         callbacks_.on_gone();
         return Next::end;
     }
-    if (is_new)
-        std::visit([this](const plan::Stop& stop) { callbacks_.on_stop(stop); }, *answer.command);
+    if (is_new) callbacks_.on_command(*answer.command);
     return is_new || arrived ? Next::go_on : Next::slow_down;
 }
 

@@ -34,8 +34,8 @@ private:
 class Uplink {
 public:
     struct Callbacks {
-        std::function<void(const plan::Stop&)> on_stop;  ///< command thread
-        std::function<void()> on_gone;                   ///< either thread
+        std::function<void(const plan::Command&)> on_command;  ///< command thread
+        std::function<void()> on_gone;                         ///< either thread
     };
     Uplink(const Start& start, const sys::fs::path& events, const Clock& clock,
            Callbacks callbacks);

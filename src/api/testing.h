@@ -23,6 +23,8 @@ public:
     void launch(const engine::Placement&) override {}
     std::vector<engine::Allocation> list() override { return {}; }
     void release(const AttemptId&) override {}
+    void release(const AttemptId&, const std::string&) override {}
+    void kill(const AttemptId&, const std::string&) override {}
     void on_gone(std::function<void(const engine::Allocation&)>) override {}
 };
 

@@ -57,20 +57,78 @@ struct JobSpec {
     std::string name;
     std::string region, account;  ///< uniqueness is per account and region, case-insensitive
     std::string arn;
-    plan::NodePlan node;  ///< template: everything that is equal on all hosts, without secrets
-    int instance_count = 1;
+    plan::NodePlan node;     ///< template: everything that is equal on all hosts, without secrets
+    int instance_count = 1;  ///< of all groups; what an elastic job starts with
+    bool spot = false;       ///< lost machines are replaced until max_wait is over
+    std::optional<seconds> max_wait;  ///< from creation, waiting included; spot only
+    int retries = 0;                  ///< further attempts after an error of ours
     std::string warning;  ///< said in the job's log and first status message; may be empty
+};
+
+/// A fault that is asked for, so that a job can prove that it survives one.
+struct Fault {
+    enum class Kind { notice, kill, freeze, partition } kind = Kind::notice;
+    std::string host;            ///< "algo-2"; empty: any that runs, drawn from `seed`
+    milliseconds time{120'000};  ///< of notice, or how long a freeze or partition lasts
+    std::string why = "interruption requested";
+};
+/// Faults again and again, at exponentially distributed intervals.
+struct FaultSchedule {
+    Fault fault;
+    milliseconds every{0};  ///< mean
+    std::uint64_t seed = 0;
+    std::uint64_t drawn = 0;  ///< random numbers used so far
+    Instant next;
+};
+
+/// One agent of an attempt. Its name is the host's, or "algo-2~3" for the third agent that is host
+/// algo-2 within one elastic attempt.
+struct Node {
+    std::string host;        ///< "algo-2"
+    Instant wanted;          ///< when it was decided to have it
+    std::uint64_t seen = 0;  ///< highest event seq applied
+    std::optional<plan::Phase> phase;
+    std::optional<plan::Outcome> finished;
+    std::optional<plan::Collected> collected;
+    std::vector<plan::Command> commands;  ///< numbered from 1; never change once given
+    bool launched = false;                ///< it was started, or at least may run
+    bool released = false;
 };
 
 struct Attempt {
     AttemptId id;
     int number = 1;
+    std::map<std::string, Node> nodes;  ///< by name; every agent it ever had
+    std::string interrupted;            ///< why it ends before the job does; empty: it does not
     std::map<std::string, std::uint64_t> seen;  ///< host -> highest event seq applied
     std::map<std::string, plan::Outcome> finished;
     std::map<std::string, plan::Phase> phases;  ///< host -> last phase it reported
     std::string first_failed;                   ///< host whose outcome explains the job's
     bool launched = false;                      ///< agents were started, or at least may run
     bool released = false;
+};
+
+/// What a job's instances did with their time. Instance-seconds, but `waiting`: seconds in which
+/// the job had no instance.
+struct Ledger {
+    double useful = 0;      ///< training that is in the result or in a complete checkpoint
+    double lost = 0;        ///< training that had to be done again
+    double restart = 0;     ///< from having an instance to its program's start
+    double idle = 0;        ///< program ready, but no generation of workers running
+    double checkpoint = 0;  ///< from a notice to the last checkpoint; restoring one
+    double waiting = 0;
+    double unsettled = 0;  ///< training since the last complete checkpoint: useful or lost, later
+    int interruptions = 0, restarts = 0;
+    /// Instance-seconds that are paid for: all but waiting.
+    double billed() const { return useful + lost + restart + idle + checkpoint + unsettled; }
+    bool operator==(const Ledger&) const = default;
+};
+/// Running sums behind a Ledger, kept with the job (ledger.h).
+struct LedgerState {
+    Ledger sums;
+    Instant at;                               ///< they are complete up to here
+    std::map<std::string, double> unsettled;  ///< by node: training since the last checkpoint
+    bool operator==(const LedgerState&) const = default;
 };
 
 struct Job {
@@ -86,6 +144,11 @@ struct Job {
     bool stop_requested = false;
     bool model_uploaded = false;
     std::vector<Attempt> attempts;
+    int instances = 0;  ///< wanted now: spec.instance_count until scaled
+    std::optional<FaultSchedule> faults;
+    std::optional<plan::CheckpointCommitted> checkpoint;  ///< the newest
+    std::optional<plan::Progress> progress;               ///< newest of any node
+    LedgerState ledger;
 
     Secondary secondary() const { return transitions.back().status; }
     /// Whole seconds between training_start and training_end, at least 1; nullopt while running.
@@ -120,19 +183,38 @@ struct Placed {
 struct Released {
     AttemptId attempt;
 };  ///< nothing of the attempt is left
-using Stimulus = std::variant<Created, StopRequested, AgentEvent, AgentGone, LaunchFailed, Queued,
-                              Placed, Released>;
+struct FaultRequested {
+    Fault fault;
+};
+struct FaultsScheduled {
+    std::optional<FaultSchedule> schedule;  ///< nullopt: no more of them
+};
+struct ScaleRequested {
+    int instances = 0;
+};
+struct TimePassed {};  ///< next_due() has come
+using Stimulus =
+    std::variant<Created, StopRequested, AgentEvent, AgentGone, LaunchFailed, Queued, Placed,
+                 Released, FaultRequested, FaultsScheduled, ScaleRequested, TimePassed>;
 
 struct Launch {
     AttemptId attempt;
-};
+};  ///< start every node of it that is not launched yet
 struct Release {
     AttemptId attempt;
+};
+struct ReleaseNode {
+    AttemptId attempt;
+    std::string node;
+};
+struct Kill {
+    AttemptId attempt;
+    std::string node;
 };
 struct Wake {
     AttemptId attempt;
 };  ///< a command is waiting: answer held syncs now
-using Effect = std::variant<Launch, Release, Wake>;
+using Effect = std::variant<Launch, Release, ReleaseNode, Kill, Wake>;
 
 struct Stepped {
     Job job;
@@ -141,8 +223,12 @@ struct Stepped {
 /// One move of the state machine. Pure; replaying an old stimulus changes nothing. `version` grows
 /// by one exactly when something changed.
 Stepped step(Job job, const Stimulus& stimulus, Instant now);
+/// When something happens to the job without anybody saying a word: MaxWaitTime, a scheduled fault.
+std::optional<Instant> next_due(const Job& job);
 /// True when the agents of the current attempt that still run are to stop.
 bool wants_stop(const Job& job);
+/// The ledger up to `now`; final for a terminal job.
+Ledger ledger_of(const Job& job, Instant now);
 /// The host names of a job's attempt: "algo-1" … sorted lexicographically.
 std::vector<std::string> hosts_of(const JobSpec& spec);
 
@@ -200,6 +286,15 @@ public:
     std::vector<Job> all(const std::string& region, std::size_t offset, std::size_t limit) const;
     /// Throws not_found, invalid ("already in status X").
     void request_stop(const std::string& region, const std::string& name);
+    /// Throws not_found; invalid when the job is not running, the host is none of its, or the
+    /// fault needs a network of its own that a single instance has not.
+    void inject(const std::string& region, const std::string& name, const Fault& fault);
+    /// As above, again and again until the job ends; nullopt ends it.
+    void schedule_faults(const std::string& region, const std::string& name,
+                         const std::optional<FaultSchedule>& schedule);
+    /// Elastic jobs: how many instances they are to have from now on. Throws not_found; invalid
+    /// ("this job is not elastic", outside its range, not running).
+    void scale(const std::string& region, const std::string& name, int instances);
     /// Terminal jobs only; throws invalid otherwise.
     void remove(const std::string& region, const std::string& name);
     /// Replace the stored document (UpdateTrainingJob).

@@ -128,7 +128,7 @@ void JobService::Impl::publish(Moved moved) {
                     Work::Releasing{Deadline::in(orderly ? placing.exit_grace : milliseconds(0)),
                                     Deadline::in(milliseconds(0))});
                 w.look = true;
-            } else {
+            } else if (std::holds_alternative<Wake>(effect)) {
                 live.wake();
             }
         }
@@ -246,6 +246,34 @@ void JobService::request_stop(const std::string& region, const std::string& name
                         "The request was rejected because the training job is in status {}",
                         to_string(row.job.status));
         moved = impl_->move(tx, std::move(row), {StopRequested{}});
+    });
+    impl_->publish(std::move(moved));
+}
+
+void JobService::inject(const std::string& region, const std::string& name, const Fault& fault) {
+    Impl::Moved moved;
+    impl_->db.write([&](store::Tx& tx) {
+        Row row = need(find_by_name(tx, region, name), region, name);
+        moved = impl_->move(tx, std::move(row), {FaultRequested{fault}});
+    });
+    impl_->publish(std::move(moved));
+}
+
+void JobService::schedule_faults(const std::string& region, const std::string& name,
+                                 const std::optional<FaultSchedule>& schedule) {
+    Impl::Moved moved;
+    impl_->db.write([&](store::Tx& tx) {
+        Row row = need(find_by_name(tx, region, name), region, name);
+        moved = impl_->move(tx, std::move(row), {FaultsScheduled{schedule}});
+    });
+    impl_->publish(std::move(moved));
+}
+
+void JobService::scale(const std::string& region, const std::string& name, int instances) {
+    Impl::Moved moved;
+    impl_->db.write([&](store::Tx& tx) {
+        Row row = need(find_by_name(tx, region, name), region, name);
+        moved = impl_->move(tx, std::move(row), {ScaleRequested{instances}});
     });
     impl_->publish(std::move(moved));
 }

@@ -167,7 +167,18 @@ public:
         }
     }
 
+    void operator()(const FaultRequested&) {}
+    void operator()(const FaultsScheduled&) {}
+    void operator()(const ScaleRequested&) {}
+    void operator()(const TimePassed&) {}
+
 private:
+    void apply(Attempt&, const plan::Event&, const plan::Collected&) {}
+    void apply(Attempt&, const plan::Event&, const plan::CheckpointCommitted&) {}
+    void apply(Attempt&, const plan::Event&, const plan::CheckpointRestored&) {}
+    void apply(Attempt&, const plan::Event&, const plan::GenerationChanged&) {}
+    void apply(Attempt&, const plan::Event&, const plan::Progress&) {}
+
     /// The attempt the stimulus speaks of, when the job still listens to it.
     Attempt* current(const AttemptId& id) {
         if (is_terminal(job_.status) || job_.attempts.empty()) return nullptr;
@@ -305,6 +316,10 @@ Stepped step(Job job, const Stimulus& stimulus, Instant now) {
     Stepper stepper(std::move(job), now);
     std::visit(stepper, stimulus);
     return std::move(stepper).take();
+}
+
+std::optional<Instant> next_due(const Job&) {
+    return std::nullopt;
 }
 
 bool wants_stop(const Job& job) {

@@ -26,8 +26,8 @@ constexpr std::array<std::string_view, 4> kDataTypes = {"S3Prefix", "ManifestFil
 constexpr std::array<std::string_view, 2> kCompressions = {"GZIP", "NONE"};
 constexpr std::array<std::string_view, 4> kPhases = {"starting", "downloading", "training",
                                                      "uploading"};
-constexpr std::array<std::string_view, 5> kOutcomes = {"completed", "failed", "stopped",
-                                                       "timed_out", "agent_error"};
+constexpr std::array<std::string_view, 6> kOutcomes = {"completed", "failed",      "stopped",
+                                                       "timed_out", "agent_error", "interrupted"};
 
 template <typename Enum>
 std::string word(Enum value, std::span<const std::string_view> names) {
@@ -72,6 +72,10 @@ public:
     void read(const char* name, int& into) const {
         into = static_cast<int>(
             integer(name, into, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+    }
+    void read(const char* name, std::int64_t& into) const {
+        into = integer(name, into, std::numeric_limits<std::int64_t>::min(),
+                       std::numeric_limits<std::int64_t>::max());
     }
     void read(const char* name, std::uint64_t& into) const {
         into = static_cast<std::uint64_t>(integer(name, static_cast<std::int64_t>(into), 0,
@@ -256,6 +260,87 @@ Limits limits_in(const Json& json, const std::string& path) {
     return l;
 }
 
+Json out(const Credentials& c) {
+    Json j = Json::object();
+    j["access_key"] = c.access_key;
+    j["secret_key"] = c.secret_key;
+    j["session_token"] = c.session_token;
+    return j;
+}
+
+Credentials credentials_in(const Json& json, const std::string& path) {
+    const Reader in(json, path);
+    Credentials c;
+    in.read("access_key", c.access_key);
+    in.read("secret_key", c.secret_key);
+    in.read("session_token", c.session_token);
+    return c;
+}
+
+Json out(const InstanceGroup& g) {
+    Json j = Json::object();
+    j["name"] = g.name;
+    j["instance_type"] = g.instance_type;
+    j["hosts"] = texts_out(g.hosts);
+    return j;
+}
+
+InstanceGroup group_in(const Json& json, const std::string& path) {
+    const Reader in(json, path);
+    InstanceGroup g;
+    in.need("name");
+    in.read("name", g.name);
+    in.read("instance_type", g.instance_type);
+    in.read("hosts", g.hosts);
+    return g;
+}
+
+Json out(const Checkpoint& c) {
+    Json j = Json::object();
+    j["uri"] = c.uri;
+    j["local_path"] = c.local_path;
+    j["keep"] = c.keep;
+    j["resume"] = c.resume;
+    if (!c.endpoint.empty()) {
+        j["endpoint"] = c.endpoint;
+        j["credentials"] = out(c.credentials);
+    }
+    return j;
+}
+
+Checkpoint checkpoint_in(const Json& json, const std::string& path) {
+    const Reader in(json, path);
+    Checkpoint c;
+    in.need("uri");
+    in.read("uri", c.uri);
+    in.read("local_path", c.local_path);
+    in.read("keep", c.keep);
+    in.read("resume", c.resume);
+    in.read("endpoint", c.endpoint);
+    if (const Json* found = in.find("credentials"))
+        c.credentials = credentials_in(*found, path + ".credentials");
+    return c;
+}
+
+Json out(const Elastic& e) {
+    Json j = Json::object();
+    j["min_nodes"] = e.min_nodes;
+    j["max_nodes"] = e.max_nodes;
+    j["max_restarts"] = e.max_restarts;
+    j["token"] = e.token;
+    return j;
+}
+
+Elastic elastic_in(const Json& json, const std::string& path) {
+    const Reader in(json, path);
+    Elastic e;
+    in.read("min_nodes", e.min_nodes);
+    in.read("max_nodes", e.max_nodes);
+    in.read("max_restarts", e.max_restarts);
+    in.read("token", e.token);
+    return e;
+}
+
 Json out(const NodePlan& p) {
     Json j = Json::object();
     j["version"] = p.version;
@@ -266,15 +351,15 @@ Json out(const NodePlan& p) {
     j["account"] = p.account;
     j["role_arn"] = p.role_arn;
     j["endpoint"] = p.endpoint;
-    Json credentials = Json::object();
-    credentials["access_key"] = p.credentials.access_key;
-    credentials["secret_key"] = p.credentials.secret_key;
-    credentials["session_token"] = p.credentials.session_token;
-    j["credentials"] = std::move(credentials);
+    j["credentials"] = out(p.credentials);
     j["hosts"] = texts_out(p.hosts);
     j["host"] = p.host;
     j["instance_type"] = p.instance_type;
     j["instance_group"] = p.instance_group;
+    Json groups = Json::array();
+    for (const InstanceGroup& group : p.groups) groups.push_back(out(group));
+    j["groups"] = std::move(groups);
+    j["attempt_number"] = p.attempt_number;
     j["gpus"] = p.gpus;
     j["stream"] = p.stream;
     j["environment"] = out(p.environment);
@@ -289,6 +374,8 @@ Json out(const NodePlan& p) {
     output["uri"] = p.output.uri;
     output["compression"] = word(p.output.compression, kCompressions);
     j["output"] = std::move(output);
+    if (p.checkpoint) j["checkpoint"] = out(*p.checkpoint);
+    if (p.elastic) j["elastic"] = out(*p.elastic);
     j["limits"] = out(p.limits);
     j["warnings"] = texts_out(p.warnings);
     j["sdk_files"] = pairs_out(p.sdk_files);
@@ -321,17 +408,16 @@ NodePlan plan_in(const Json& json) {
     in.read("account", p.account);
     in.read("role_arn", p.role_arn);
     in.read("endpoint", p.endpoint);
-    if (const Json* found = in.find("credentials")) {
-        const Reader credentials(*found, "plan.credentials");
-        credentials.read("access_key", p.credentials.access_key);
-        credentials.read("secret_key", p.credentials.secret_key);
-        credentials.read("session_token", p.credentials.session_token);
-    }
+    if (const Json* found = in.find("credentials"))
+        p.credentials = credentials_in(*found, "plan.credentials");
     in.read("hosts", p.hosts);
     in.need("host");
     in.read("host", p.host);
     in.read("instance_type", p.instance_type);
     in.read("instance_group", p.instance_group);
+    if (const Json* found = in.array("groups"))
+        for (const Json& item : *found) p.groups.push_back(group_in(item, "plan.groups"));
+    in.read("attempt_number", p.attempt_number);
     in.read("gpus", p.gpus);
     in.read("stream", p.stream);
     if (const Json* found = in.find("environment"))
@@ -348,6 +434,9 @@ NodePlan plan_in(const Json& json) {
         p.output.compression =
             static_cast<Output::Compression>(output.choice("compression", kCompressions, 0));
     }
+    if (const Json* found = in.find("checkpoint"))
+        p.checkpoint = checkpoint_in(*found, "plan.checkpoint");
+    if (const Json* found = in.find("elastic")) p.elastic = elastic_in(*found, "plan.elastic");
     if (const Json* found = in.find("limits")) p.limits = limits_in(*found, "plan.limits");
     in.read("warnings", p.warnings);
     in.read("sdk_files", p.sdk_files);
@@ -401,6 +490,49 @@ struct WritePayload {
         j["model_uploaded"] = finished.model_uploaded;
         return j;
     }
+    Json operator()(const Collected& collected) const {
+        Json j = Json::object();
+        j["type"] = "Collected";
+        j["model"] = collected.model;
+        j["output"] = collected.output;
+        return j;
+    }
+    Json operator()(const CheckpointCommitted& committed) const {
+        Json j = Json::object();
+        j["type"] = "CheckpointCommitted";
+        j["id"] = committed.id;
+        if (committed.step) j["step"] = *committed.step;
+        j["bytes"] = committed.bytes;
+        j["uploaded"] = committed.uploaded;
+        j["files"] = committed.files;
+        j["taken"] = to_epoch_millis(committed.taken);
+        return j;
+    }
+    Json operator()(const CheckpointRestored& restored) const {
+        Json j = Json::object();
+        j["type"] = "CheckpointRestored";
+        j["id"] = restored.id;
+        j["bytes"] = restored.bytes;
+        j["skipped"] = restored.skipped;
+        return j;
+    }
+    Json operator()(const GenerationChanged& changed) const {
+        Json j = Json::object();
+        j["type"] = "GenerationChanged";
+        j["generation"] = changed.generation;
+        j["nodes"] = changed.nodes;
+        j["running"] = changed.running;
+        j["cause"] = changed.cause;
+        return j;
+    }
+    Json operator()(const Progress& progress) const {
+        Json j = Json::object();
+        j["type"] = "Progress";
+        j["step"] = progress.step;
+        j["total"] = progress.total;
+        j["message"] = progress.message;
+        return j;
+    }
 };
 
 Json out(const Event& event) {
@@ -413,7 +545,14 @@ Json out(const Event& event) {
 }
 
 Payload payload_in(const Json& json, const std::string& path) {
-    constexpr std::array<std::string_view, 3> kTypes = {"AgentUp", "PhaseChanged", "Finished"};
+    constexpr std::array<std::string_view, 8> kTypes = {"AgentUp",
+                                                        "PhaseChanged",
+                                                        "Finished",
+                                                        "Collected",
+                                                        "CheckpointCommitted",
+                                                        "CheckpointRestored",
+                                                        "GenerationChanged",
+                                                        "Progress"};
     const Reader in(json, path);
     in.need("type");
     switch (in.choice("type", kTypes, 0)) {
@@ -430,11 +569,51 @@ Payload payload_in(const Json& json, const std::string& path) {
             in.read("message", changed.message);
             return changed;
         }
-        default: {
+        case 2: {
             Finished finished;
             finished.outcome = outcome_in(in.need("outcome"), path + ".outcome");
             in.read("model_uploaded", finished.model_uploaded);
             return finished;
+        }
+        case 3: {
+            Collected collected;
+            in.read("model", collected.model);
+            in.read("output", collected.output);
+            return collected;
+        }
+        case 4: {
+            CheckpointCommitted committed;
+            in.need("id");
+            in.read("id", committed.id);
+            if (in.find("step") != nullptr) in.read("step", committed.step.emplace());
+            in.read("bytes", committed.bytes);
+            in.read("uploaded", committed.uploaded);
+            in.read("files", committed.files);
+            in.read("taken", committed.taken);
+            return committed;
+        }
+        case 5: {
+            CheckpointRestored restored;
+            in.read("id", restored.id);
+            in.read("bytes", restored.bytes);
+            in.read("skipped", restored.skipped);
+            return restored;
+        }
+        case 6: {
+            GenerationChanged changed;
+            in.need("generation");
+            in.read("generation", changed.generation);
+            in.read("nodes", changed.nodes);
+            in.read("running", changed.running);
+            in.read("cause", changed.cause);
+            return changed;
+        }
+        default: {
+            Progress progress;
+            in.read("step", progress.step);
+            in.read("total", progress.total);
+            in.read("message", progress.message);
+            return progress;
         }
     }
 }
@@ -453,22 +632,62 @@ Event event_in(const Json& json, const std::string& path) {
     return event;
 }
 
+struct WriteCommand {
+    Json operator()(const Stop& stop) const {
+        return {{"type", "Stop"}, {"grace", stop.grace.count()}};
+    }
+    Json operator()(const Interrupt& interrupt) const {
+        return {
+            {"type", "Interrupt"}, {"notice", interrupt.notice.count()}, {"why", interrupt.why}};
+    }
+    Json operator()(const Freeze& freeze) const {
+        return {{"type", "Freeze"}, {"time", freeze.time.count()}};
+    }
+    Json operator()(const Partition& partition) const {
+        return {{"type", "Partition"}, {"time", partition.time.count()}};
+    }
+    Json operator()(const Finish& finish) const {
+        return {{"type", "Finish"}, {"parts", texts_out(finish.parts)}};
+    }
+};
+
 Json out(const Command& command) {
-    const Stop& stop = std::get<Stop>(command);
-    Json j = Json::object();
-    j["type"] = "Stop";
-    j["grace"] = stop.grace.count();
-    return j;
+    return std::visit(WriteCommand{}, command);
 }
 
 Command command_in(const Json& json, const std::string& path) {
-    constexpr std::array<std::string_view, 1> kTypes = {"Stop"};
+    constexpr std::array<std::string_view, 5> kTypes = {"Stop", "Interrupt", "Freeze", "Partition",
+                                                        "Finish"};
     const Reader in(json, path);
     in.need("type");
-    in.choice("type", kTypes, 0);
-    Stop stop;
-    in.read("grace", stop.grace);
-    return stop;
+    switch (in.choice("type", kTypes, 0)) {
+        case 0: {
+            Stop stop;
+            in.read("grace", stop.grace);
+            return stop;
+        }
+        case 1: {
+            Interrupt interrupt;
+            in.read("notice", interrupt.notice);
+            in.read("why", interrupt.why);
+            return interrupt;
+        }
+        case 2: {
+            Freeze freeze;
+            in.read("time", freeze.time);
+            return freeze;
+        }
+        case 3: {
+            Partition partition;
+            in.read("time", partition.time);
+            return partition;
+        }
+        default: {
+            Finish finish;
+            in.read("parts", finish.parts);
+            return finish;
+        }
+    }
 }
 
 }  // namespace
@@ -492,6 +711,13 @@ std::string to_json(const Environment& environment) {
 }
 Environment environment_from_json(std::string_view text) {
     return environment_in(parse_json(text), "environment");
+}
+
+std::string to_json(const Command& command) {
+    return dump_json(out(command));
+}
+Command command_from_json(std::string_view text) {
+    return command_in(parse_json(text), "command");
 }
 
 std::string to_json(const SyncRequest& request) {

@@ -18,7 +18,7 @@
 
 namespace ty::plan {
 
-inline constexpr int kPlanVersion = 1;
+inline constexpr int kPlanVersion = 2;
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;  ///< ordered map of strings
 
@@ -59,6 +59,34 @@ struct Output {
     enum class Compression { gzip, none } compression = Compression::gzip;
 };
 
+struct Credentials {
+    std::string access_key, secret_key, session_token;
+};
+
+/// A group of equal instances in a cluster of several kinds.
+struct InstanceGroup {
+    std::string name, instance_type;
+    std::vector<std::string> hosts;  ///< sorted lexicographically
+};
+
+/// A folder that is kept in step with object storage: restored before the program starts, uploaded
+/// while it runs, one complete checkpoint at a time.
+struct Checkpoint {
+    std::string uri;  ///< "s3://bucket/prefix" or "gs://bucket/prefix", no trailing slash
+    std::string local_path = "/opt/ml/checkpoints";
+    int keep = 3;             ///< complete checkpoints that stay restorable
+    std::string resume;       ///< id of the one to start from; empty: the newest valid one
+    std::string endpoint;     ///< of the object storage when it is not the job's own; empty: it is
+    Credentials credentials;  ///< for `endpoint`
+};
+
+/// The number of nodes may change while the job runs.
+struct Elastic {
+    int min_nodes = 1, max_nodes = 1;
+    int max_restarts = 3;  ///< of the program's own failures; lost machines are not counted
+    std::string token;     ///< secret of the rendezvous
+};
+
 struct Limits {
     seconds max_runtime{86400};
     seconds stop_grace{120};
@@ -66,10 +94,6 @@ struct Limits {
     Bytes memory;         ///< zero: unlimited
     int cpus = 0;         ///< zero: unlimited
     int processes = 0;    ///< zero: unlimited
-};
-
-struct Credentials {
-    std::string access_key, secret_key, session_token;
 };
 
 /// Everything one agent needs to know. Secrets inside: never logged.
@@ -84,6 +108,8 @@ struct NodePlan {
     std::string host;                ///< ours
     std::string instance_type;
     std::string instance_group = "homogeneousCluster";
+    std::vector<InstanceGroup> groups;  ///< empty: one group of all hosts
+    int attempt_number = 1;             ///< 2 after the first interruption or restart
     int gpus = 0;
     std::string stream;  ///< log stream "<job>/algo-1-<epoch>"
     Environment environment;
@@ -93,6 +119,8 @@ struct NodePlan {
     Pairs variables;                      ///< request Environment
     std::vector<Channel> channels;
     Output output;
+    std::optional<Checkpoint> checkpoint;
+    std::optional<Elastic> elastic;
     Limits limits;
     std::vector<std::string> warnings;  ///< what the user should know; said at the head of the log
     Pairs sdk_files;  ///< extra read-only files for the program: {path, content}, e.g. the CA
@@ -109,6 +137,7 @@ struct Outcome {
         stopped,      ///< asked to
         timed_out,    ///< max_runtime
         agent_error,  ///< ours: InternalServerError
+        interrupted,  ///< left after an Interrupt; what it had is in its last checkpoint
     } kind = Kind::completed;
     std::string reason;  ///< complete FailureReason text; empty unless failed/agent_error
     std::optional<int> exit_code;
@@ -126,7 +155,38 @@ struct Finished {
     Outcome outcome;
     bool model_uploaded = false;
 };
-using Payload = std::variant<AgentUp, PhaseChanged, Finished>;
+/// Results are in storage as parts; a Finish command says what to do with them. Only where an
+/// attempt has more than one node.
+struct Collected {
+    bool model = false, output = false;  ///< there was something to upload
+};
+struct CheckpointCommitted {
+    std::string id;                    ///< orders by age within a job: later ones compare greater
+    std::optional<std::int64_t> step;  ///< when the files' names or the helper say so
+    std::uint64_t bytes = 0;           ///< of all its files
+    std::uint64_t uploaded = 0;        ///< of those that were not in storage yet
+    int files = 0;
+    Instant taken;  ///< state of the folder at this moment
+};
+struct CheckpointRestored {
+    std::string id;  ///< empty: the files lay there without a manifest
+    std::uint64_t bytes = 0;
+    int skipped = 0;  ///< newer ones that were torn or corrupt
+};
+/// An elastic job's workers on this node started or ended.
+struct GenerationChanged {
+    std::int64_t generation = 0;
+    int nodes = 0;
+    bool running = false;
+    std::string cause;  ///< why it ended: "preemption", "resize", "application", …; empty: started
+};
+/// What the program said about itself.
+struct Progress {
+    std::int64_t step = 0, total = 0;  ///< total 0: unknown
+    std::string message;
+};
+using Payload = std::variant<AgentUp, PhaseChanged, Finished, Collected, CheckpointCommitted,
+                             CheckpointRestored, GenerationChanged, Progress>;
 
 /// `seq` counts from 1 per attempt and node; the control plane drops what it has seen.
 struct Event {
@@ -139,7 +199,26 @@ struct Event {
 struct Stop {
     seconds grace{120};
 };
-using Command = std::variant<Stop>;
+/// The machine goes away: SIGTERM (or the launcher's drain) now, SIGKILL when `notice` is over, a
+/// last checkpoint, no results, Finished{interrupted}.
+struct Interrupt {
+    milliseconds notice{120'000};
+    std::string why;
+};
+/// Faults for the user's tests: every process of the program stands still for a while…
+struct Freeze {
+    milliseconds time{0};
+};
+/// …or the host's network is cut, the agent's own included.
+struct Partition {
+    milliseconds time{0};
+};
+/// Answer to Collected: join the parts of these hosts, in this order, into the job's results
+/// (empty: another node does it), then finish.
+struct Finish {
+    std::vector<std::string> parts;
+};
+using Command = std::variant<Stop, Interrupt, Freeze, Partition, Finish>;
 
 /// One exchange: POST /agent/v1/sync. The answer waits up to `wait` for a command not yet
 /// delivered.
@@ -151,7 +230,7 @@ struct SyncRequest {
 };
 struct SyncReply {
     std::uint64_t acknowledged = 0;    ///< highest event seq stored durably
-    std::uint64_t command_number = 0;  ///< of `command`
+    std::uint64_t command_number = 0;  ///< of `command`; they count from 1 per node
     std::optional<Command> command;
     bool gone = false;  ///< the attempt is over or unknown: clean up and exit
 };
@@ -167,5 +246,7 @@ std::string to_json(const Event& event);
 Event event_from_json(std::string_view text);
 std::string to_json(const Environment& environment);
 Environment environment_from_json(std::string_view text);
+std::string to_json(const Command& command);
+Command command_from_json(std::string_view text);
 
 }  // namespace ty::plan

@@ -38,6 +38,19 @@ void FakeEngine::release(const AttemptId& attempt) {
     state_.notify();
 }
 
+void FakeEngine::release(const AttemptId& attempt, const std::string& host) {
+    state_.with([&](State& state) { state.agents.erase(std::pair(attempt.str(), host)); });
+    state_.notify();
+}
+
+void FakeEngine::kill(const AttemptId& attempt, const std::string& host) {
+    const bool running = state_.with([&](const State& state) {
+        const auto found = state.agents.find(std::pair(attempt.str(), host));
+        return found != state.agents.end() && found->second.state == AgentState::running;
+    });
+    if (running) lose(attempt, host, "SIGKILL (signal 9)");
+}
+
 void FakeEngine::on_gone(std::function<void(const Allocation&)> fn) {
     state_.with([&](State& state) { state.on_gone = std::move(fn); });
 }

@@ -19,6 +19,8 @@ public:
     void launch(const Placement& placement) override;
     std::vector<Allocation> list() override;
     void release(const AttemptId& attempt) override;
+    void release(const AttemptId& attempt, const std::string& host) override;
+    void kill(const AttemptId& attempt, const std::string& host) override;
     void on_gone(std::function<void(const Allocation&)> fn) override;
 
     /// The next launch throws unavailable with this text.

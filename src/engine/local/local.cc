@@ -114,6 +114,8 @@ public:
     }
 
     void release(const AttemptId& attempt) override;
+    void release(const AttemptId& attempt, const std::string& host) override;
+    void kill(const AttemptId& attempt, const std::string& host) override;
 
     void on_gone(std::function<void(const Allocation&)> fn) override {
         state_.with([&](State& state) { state.on_gone = std::move(fn); });
@@ -346,6 +348,18 @@ void LocalEngine::release(const AttemptId& attempt) {
         }
     });
     trash_.take(folder_of(attempt), std::move(leftovers));
+}
+
+void LocalEngine::kill(const AttemptId& attempt, const std::string& host) {
+    state_.with([&](State& state) {
+        const auto found = state.agents.find(Key{attempt.str(), host});
+        if (found != state.agents.end() && found->second.running && found->second.pidfd() >= 0)
+            ::syscall(SYS_pidfd_send_signal, found->second.pidfd(), SIGKILL, nullptr, 0);
+    });
+}
+
+void LocalEngine::release(const AttemptId& attempt, const std::string& host) {
+    kill(attempt, host);  // its folder goes with the attempt's
 }
 
 }  // namespace
