@@ -159,17 +159,25 @@ def streams(name):
     return [stream["logStreamName"] for stream in found["logStreams"]]
 
 
+def stream_events(stream):
+    """All events of one stream, read page by page."""
+    events, token = [], {}
+    while True:
+        page = client("logs").get_log_events(logGroupName=GROUP, logStreamName=stream, startFromHead=True, **token)
+        if not page["events"]:
+            return events
+        events += page["events"]
+        token = {"nextToken": page["nextForwardToken"]}
+
+
 def log_events(name):
-    """All events of the job's first stream, read page by page."""
-    logs, events, token = client("logs"), [], {}
-    for stream in streams(name)[:1]:
-        while True:
-            page = logs.get_log_events(logGroupName=GROUP, logStreamName=stream, startFromHead=True, **token)
-            if not page["events"]:
-                return events
-            events += page["events"]
-            token = {"nextToken": page["nextForwardToken"]}
-    return events
+    """All events of the job's first stream."""
+    return [event for stream in streams(name)[:1] for event in stream_events(stream)]
+
+
+def all_lines(name):
+    """The messages of every stream of a job of several nodes, one stream after the other."""
+    return [event["message"] for stream in streams(name) for event in stream_events(stream)]
 
 
 def log_lines(name):
