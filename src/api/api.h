@@ -17,6 +17,11 @@
 
 namespace ty::api {
 
+/// Of one instance for one hour.
+struct Price {
+    double on_demand = 0, spot = 0;
+};
+
 struct Settings {
     std::string account = "000000000000";
     std::string region = "us-east-1";             ///< for requests whose scope names none
@@ -30,6 +35,8 @@ struct Settings {
     plan::Pairs job_variables;  ///< environment every program gets, below the image's own
     plan::Pairs job_files;      ///< read-only files every program gets: {path, content}
     Bytes json_body_limit = Bytes(8u << 20);
+    std::map<std::string, Price> prices;  ///< by instance type; empty: no money is shown
+    std::string currency = "USD";
 };
 
 /// References to what the faces need; all outlive the router.

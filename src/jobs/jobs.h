@@ -108,26 +108,52 @@ struct Attempt {
     bool released = false;
 };
 
-/// What a job's instances did with their time. Instance-seconds, but `waiting`: seconds in which
+/// What a job's instances did with their time: instance-time, but `waiting`, which is time in which
 /// the job had no instance.
 struct Ledger {
-    double useful = 0;      ///< training that is in the result or in a complete checkpoint
-    double lost = 0;        ///< training that had to be done again
-    double restart = 0;     ///< from having an instance to its program's start
-    double idle = 0;        ///< program ready, but no generation of workers running
-    double checkpoint = 0;  ///< from a notice to the last checkpoint; restoring one
-    double waiting = 0;
-    double unsettled = 0;  ///< training since the last complete checkpoint: useful or lost, later
+    milliseconds useful{0};   ///< training that is in the result or in a complete checkpoint
+    milliseconds lost{0};     ///< training that had to be done again
+    milliseconds restart{0};  ///< from having an instance to its program's start
+    milliseconds idle{0};     ///< an instance, but no program: between generations, storing results
+    milliseconds checkpoint{0};  ///< from a notice to the instance's end; restoring one
+    milliseconds waiting{0};
+    milliseconds unsettled{0};  ///< training since the last checkpoint: useful or lost, later
     int interruptions = 0, restarts = 0;
-    /// Instance-seconds that are paid for: all but waiting.
-    double billed() const { return useful + lost + restart + idle + checkpoint + unsettled; }
+    /// Instance-time that is paid for: all but waiting.
+    milliseconds billed() const { return useful + lost + restart + idle + checkpoint + unsettled; }
+    Ledger& operator+=(const Ledger& other);
     bool operator==(const Ledger&) const = default;
 };
-/// Running sums behind a Ledger, kept with the job (ledger.h).
+
+/// Training of one node that no checkpoint holds yet.
+struct Stretch {
+    Instant from, to;
+    std::int64_t generation = 0;  ///< of an elastic job's workers
+    bool ended_badly = false;     ///< lost, unless a checkpoint of its generation is still reported
+    bool operator==(const Stretch&) const = default;
+};
+/// What the ledger remembers of a node of the current attempt.
+struct LedgerNode {
+    enum class Doing { nothing, starting, training, idle, checkpointing } doing = Doing::nothing;
+    Instant since;             ///< it does that
+    Instant marked;            ///< its last event
+    std::uint64_t seen = 0;    ///< seq of that
+    std::size_t commands = 0;  ///< read so far
+    bool interrupted = false;
+    std::int64_t generation = 0;
+    bool running = false;  ///< that generation of its workers
+    std::vector<Stretch> unsettled;
+    bool operator==(const LedgerNode&) const = default;
+};
+/// Kept with the job (ledger.h): sums of what is closed, and what is open since when.
 struct LedgerState {
-    Ledger sums;
-    Instant at;                               ///< they are complete up to here
-    std::map<std::string, double> unsettled;  ///< by node: training since the last checkpoint
+    Ledger sums;  ///< without what `nodes` and `waiting` have open
+    std::map<std::string, LedgerNode> nodes;
+    std::optional<Instant> waiting;  ///< no instance since then
+    Instant last_end;                ///< of an instance
+    std::size_t attempts = 0;
+    bool interrupted = false;  ///< the current attempt; it is counted
+    bool closed = false;       ///< the job is over
     bool operator==(const LedgerState&) const = default;
 };
 
@@ -229,6 +255,9 @@ std::optional<Instant> next_due(const Job& job);
 bool wants_stop(const Job& job);
 /// The ledger up to `now`; final for a terminal job.
 Ledger ledger_of(const Job& job, Instant now);
+/// Whole seconds that are paid for: training_seconds() at `ratio`, the spot price divided by the
+/// on-demand price where the job is spot and prices are known, else 1. At least 1; 0 while running.
+std::int64_t billable_seconds(const Job& job, double ratio);
 /// The host names of a job's attempt: "algo-1" … sorted lexicographically.
 std::vector<std::string> hosts_of(const JobSpec& spec);
 
