@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace ty::agent {
 
 using namespace std::chrono_literals;
@@ -28,6 +30,17 @@ Start read_start(const sys::fs::path& path) {
     read("host", start.host);
     read("control_plane", start.control_plane);
     read("token", start.token);
+    if (document.contains("network")) read("network", start.network);
+    if (const auto gpus = document.find("gpus"); gpus != document.end()) {
+        const bool whole = gpus->is_array() && std::ranges::all_of(*gpus, [](const Json& one) {
+                               return one.is_number_unsigned() && one <= 1023;
+                           });
+        if (!whole) {
+            throw_error(Code::invalid, "MalformedStart",
+                        "{}: \"gpus\" must be a list of device numbers", path.string());
+        }
+        start.gpus = gpus->get<std::vector<int>>();
+    }
     return start;
 }
 

@@ -11,6 +11,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ty::agent {
 
@@ -19,6 +20,8 @@ struct Start {
     std::string host;
     std::string control_plane;
     std::string token;
+    std::string network;    ///< socket of the attempt's network process; empty: the machine's
+    std::vector<int> gpus;  ///< ours, by index
 };
 /// Throws invalid naming the field.
 Start read_start(const sys::fs::path& path);

@@ -258,7 +258,10 @@ int reported(Fn&& fn) {
 }
 
 int run_in_namespaces(const BoxPlan& plan) {
-    const Privilege privilege = enter_namespaces();
+    const Privilege privilege = enter_namespaces(plan.joins_user ? kBoxUserFd : -1,
+                                                 plan.joins_network ? kBoxNetworkFd : -1);
+    if (plan.joins_user) ::close(kBoxUserFd);
+    if (plan.joins_network) ::close(kBoxNetworkFd);
     die_with_parent();  // again: gaining capabilities in a user namespace may reset it
     const pid_t init = ::fork();
     if (init < 0) throw_errno("start the init of the box");

@@ -45,9 +45,14 @@ std::string to_json(const BoxPlan& plan) {
     Json files = Json::array();
     for (const auto& [path, content] : plan.files)
         files.push_back({path, to_base64(as_bytes(content))});
+    Json addresses = Json::array();
+    for (const auto& [host, address] : plan.addresses) addresses.push_back({host, address});
     return dump_json(Json{{"rung", to_string(plan.rung)},
                           {"root", plan.root},
                           {"host", plan.host},
+                          {"addresses", std::move(addresses)},
+                          {"joins_user", plan.joins_user},
+                          {"joins_network", plan.joins_network},
                           {"binds", std::move(binds)},
                           {"files", std::move(files)},
                           {"shm", plan.shared_memory.count()},
@@ -65,6 +70,12 @@ BoxPlan box_plan_from_json(std::string_view text) {
         plan.rung = document.at("rung") == "process" ? Rung::process : Rung::namespaces;
         plan.root = document.at("root").get<std::string>();
         plan.host = document.at("host").get<std::string>();
+        for (const Json& entry : document.at("addresses")) {
+            plan.addresses.emplace_back(entry.at(0).get<std::string>(),
+                                        entry.at(1).get<std::string>());
+        }
+        plan.joins_user = document.at("joins_user").get<bool>();
+        plan.joins_network = document.at("joins_network").get<bool>();
         for (const Json& bind : document.at("binds")) {
             plan.binds.push_back(
                 {bind.at(0).get<std::string>(), bind.at(1).get<std::string>(),

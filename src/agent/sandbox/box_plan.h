@@ -28,6 +28,7 @@ struct BoxPlan {
     Rung rung = Rung::namespaces;
     std::string root;               ///< empty folder the new root is mounted on
     std::string host = "algo-1";    ///< host name, and 127.0.0.1 in /etc/hosts
+    plan::Pairs addresses;          ///< /etc/hosts instead: {host, address}, our own among them
     std::vector<BoxBind> binds;     ///< later ones cover earlier ones
     plan::Pairs files;              ///< {absolute path, content} made in the new root
     Bytes shared_memory;            ///< /dev/shm
@@ -36,6 +37,8 @@ struct BoxPlan {
     std::vector<std::string> argv;  ///< argv[0] is searched in the PATH of env
     std::vector<std::string> env;   ///< "NAME=value"
     std::string cwd = "/";
+    /// Set by Box: which of the descriptors below are there.
+    bool joins_user = false, joins_network = false;
 };
 
 std::string to_json(const BoxPlan& plan);
@@ -59,5 +62,8 @@ BoxReport box_report_from_text(std::string_view text);
 /// a signal number; end of file: the agent is gone).
 inline constexpr int kBoxPlanFd = 3;
 inline constexpr int kBoxControlFd = 4;
+/// Namespaces to join, where the plan says so.
+inline constexpr int kBoxUserFd = 5;
+inline constexpr int kBoxNetworkFd = 6;
 
 }  // namespace ty::agent

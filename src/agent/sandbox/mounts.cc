@@ -149,10 +149,14 @@ private:
         return files;
     }
 
-    /// The host's own entries stay reachable; 127.0.0.1 is us.
+    /// The host's own entries stay reachable. 127.0.0.1 is us, except among several hosts: what
+    /// binds to its own name there must be reachable for the others.
     std::string hosts_file() const {
-        std::string text = format(
-            "127.0.0.1 localhost {}\n::1 localhost ip6-localhost ip6-loopback\n", plan_.host);
+        const std::string own = plan_.addresses.empty() ? " " + plan_.host : std::string();
+        std::string text =
+            format("127.0.0.1 localhost{}\n::1 localhost ip6-localhost ip6-loopback\n", own);
+        for (const auto& [host, address] : plan_.addresses)
+            text += format("{} {}\n", address, host);
         for (const std::string& line : split(read_if_there("/etc/hosts"), '\n')) {
             const std::string_view entry = trim(line);
             if (entry.empty() || entry.starts_with('#') || entry.starts_with("127.") ||

@@ -53,21 +53,35 @@ void map_ids(uid_t user, gid_t group) {
     sys::write_file("/proc/self/gid_map", format("0 {} 1\n", group));
 }
 
-}  // namespace
-
-Privilege enter_namespaces() {
+/// unshare(2), as root of the machine or of a new user namespace.
+Privilege unshare_as_root(int namespaces) {
     const uid_t user = ::geteuid();
     const gid_t group = ::getegid();
-    if (user == 0 && ::unshare(kNamespaces) == 0) {
+    if (user == 0 && ::unshare(namespaces) == 0) {
         (void)::setgroups(0, nullptr);
         return Privilege::real_root;
     }
     if (user == 0 && errno != EPERM) throw_errno("create namespaces");
-    if (::unshare(CLONE_NEWUSER | kNamespaces) != 0) {
+    if (::unshare(CLONE_NEWUSER | namespaces) != 0) {
         throw errno_error(errno, "create a user namespace" + user_namespace_hint());
     }
     map_ids(user, group);
     return Privilege::user;
+}
+
+}  // namespace
+
+Privilege enter_namespaces(int user, int network) {
+    if (user >= 0 && ::setns(user, CLONE_NEWUSER) != 0)
+        throw_errno("join the user namespace of the job's network");
+    if (network >= 0 && ::setns(network, CLONE_NEWNET) != 0) throw_errno("join the job's network");
+    if (user < 0) return unshare_as_root(kNamespaces);
+    if (::unshare(kNamespaces) != 0) throw_errno("create namespaces");
+    return Privilege::user;
+}
+
+Privilege enter_network_namespace() {
+    return unshare_as_root(CLONE_NEWNET);
 }
 
 void drop_rights() {

@@ -10,9 +10,14 @@
 namespace ty::agent {
 
 /// unshare(2) mount, PID, IPC and UTS namespaces; a user namespace that maps the caller to root
-/// where that is needed. The PID namespace begins with the next child. Throws denied with the
-/// kernel's reason and, where known, the setting that forbids it.
-Privilege enter_namespaces();
+/// where that is needed. The PID namespace begins with the next child. `user` and `network` (-1:
+/// none) are joined first, and then no user namespace is created. Throws denied with the kernel's
+/// reason and, where known, the setting that forbids it.
+Privilege enter_namespaces(int user = -1, int network = -1);
+
+/// A network namespace of its own for the caller, which must have one thread; a user namespace
+/// around it where that is needed. Throws as enter_namespaces().
+Privilege enter_network_namespace();
 
 /// What a program in a container may keep: the usual container set without CAP_MKNOD, and no way
 /// back up (no_new_privs).

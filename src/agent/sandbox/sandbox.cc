@@ -25,7 +25,9 @@ constexpr milliseconds kProbeLimit = 5s;
 constexpr milliseconds kReapLimit = 20s;
 
 /// The plan in memory, positioned at its start.
-sys::Fd make_plan_file(const BoxPlan& plan) {
+sys::Fd make_plan_file(BoxPlan plan, NamespaceFds join) {
+    plan.joins_user = join.user >= 0;
+    plan.joins_network = join.network >= 0;
     sys::Fd file(::memfd_create("box-plan", MFD_CLOEXEC));
     if (!file.is_open()) throw_errno("create a memory file for the box plan");
     sys::write_all(file.get(), to_json(plan));
@@ -72,13 +74,18 @@ ProbeResult Probe::finish() {
     return result;
 }
 
-Box::Box(const BoxPlan& plan, int output) {
+Box::Box(const BoxPlan& plan, int output, NamespaceFds join) {
+    if (join.network >= 0 && plan.rung != Rung::namespaces) {
+        throw_error(Code::unsupported, "NoNamespaces",
+                    "a program without namespaces of its own cannot join the job's network; "
+                    "run jobs of several instances where the namespaces rung is available");
+    }
     std::array<int, 2> ends = {-1, -1};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
         throw_errno("create the control socket of the box");
     control_ = sys::Fd(ends[0]);
     const sys::Fd theirs(ends[1]);
-    const sys::Fd plan_file = make_plan_file(plan);
+    const sys::Fd plan_file = make_plan_file(plan, join);
     sys::Command command;
     command.argv = {kSelf, "box"};
     // The program can read its init's environment: nothing of ours may be in it.
@@ -90,6 +97,8 @@ Box::Box(const BoxPlan& plan, int output) {
     command.stdout_fd = output;
     command.stderr_fd = output;
     command.keep = {{plan_file.get(), kBoxPlanFd}, {theirs.get(), kBoxControlFd}};
+    if (join.user >= 0) command.keep.emplace_back(join.user, kBoxUserFd);
+    if (join.network >= 0) command.keep.emplace_back(join.network, kBoxNetworkFd);
     process_ = sys::Child::spawn(command);
 }
 

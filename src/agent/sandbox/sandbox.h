@@ -40,11 +40,18 @@ struct BoxEnd {
     int missing = 0;                ///< errno of the exec, when that was the reason
 };
 
+/// Namespaces a box joins instead of staying in the machine's; borrowed, -1: none.
+struct NamespaceFds {
+    int user = -1;  ///< joined instead of creating one; owns `network`
+    int network = -1;
+};
+
 /// One box. The destructor kills whatever runs in it.
 class Box {
 public:
-    /// `output` becomes stdout and stderr. Throws when not even the box process can be started.
-    Box(const BoxPlan& plan, int output);
+    /// `output` becomes stdout and stderr. `join` is for the namespaces rung; the other one cannot,
+    /// and says so (unsupported). Throws when not even the box process can be started.
+    Box(const BoxPlan& plan, int output, NamespaceFds join = {});
     ~Box();
 
     /// Readable when there is something for on_control().
