@@ -149,11 +149,31 @@ public:
     std::string put_part(const std::string& bucket, const std::string& key,
                          const std::string& upload, int number, std::string_view body, Deadline by,
                          const std::stop_token& stop);
+    /// A part made of a range of another object, without its bytes travelling; the etag guards the
+    /// source. Throws unsupported where the storage cannot.
+    struct Range {
+        std::string bucket, key, etag;
+        std::uint64_t offset = 0, length = 0;
+    };
+    std::string put_part_copy(const std::string& bucket, const std::string& key,
+                              const std::string& upload, int number, const Range& from, Deadline by,
+                              const std::stop_token& stop);
+    /// A whole object under another name; `etag` of the source, when not empty, guards it.
+    void copy(const std::string& from_bucket, const std::string& from_key, const std::string& etag,
+              const std::string& bucket, const std::string& key, Deadline by,
+              const std::stop_token& stop);
+    /// Absent ones count as removed.
+    void remove(const std::string& bucket, const std::string& key, Deadline by,
+                const std::stop_token& stop);
     void complete_upload(const std::string& bucket, const std::string& key,
                          const std::string& upload, const std::vector<std::string>& etags,
                          Deadline by, const std::stop_token& stop);
     void abort_upload(const std::string& bucket, const std::string& key, const std::string& upload,
                       Deadline by, const std::stop_token& stop);
+
+    /// Called before every request; what it throws is treated as the request's own failure:
+    /// unavailable is waited out.
+    void set_gate(std::function<void()> gate);
 
 private:
     struct Impl;

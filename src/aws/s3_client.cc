@@ -37,6 +37,10 @@ std::string multipart_etag(const std::vector<std::string>& etags) {
     return to_hex(as_bytes(hasher.finish())) + '-' + std::to_string(etags.size());
 }
 
+std::string copy_source(const std::string& bucket, const std::string& key) {
+    return '/' + percent_encode(bucket) + '/' + percent_encode(key, Slash::keep);
+}
+
 std::string clean_etag(const http::Headers& headers) {
     return replace_all(headers.get("etag"), "\"", "");
 }
@@ -76,6 +80,7 @@ struct S3Client::Impl {
     /// One try. Throws unavailable for answers worth repeating; other answers are returned.
     http::ClientResponse once(const Ask& ask, Deadline by, const std::stop_token& stop,
                               const Sink& sink) {
+        if (gate) gate();
         http::ClientRequest request;
         request.method = ask.method;
         request.target = endpoint.path + '/' + percent_encode(ask.bucket);
@@ -108,6 +113,23 @@ struct S3Client::Impl {
         }
     }
 
+    /// A server-side copy: S3 may send 200 first and an error later.
+    http::ClientResponse copy(const Ask& ask, Deadline by, const std::stop_token& stop) {
+        http::ClientResponse response = persist(by, stop, [&] {
+            http::ClientResponse answer = once(ask, by, stop, {});
+            if (answer.status == 200 && find_fault(answer.body)) {
+                answer.status = 500;
+                throw s3_error(answer, ask.what());
+            }
+            return answer;
+        });
+        if (response.status == 501 || response.status == 405)
+            throw_error(Code::unsupported, "NotImplemented",
+                        "{}: this storage cannot copy objects by itself", ask.what());
+        if (response.status / 100 != 2) throw s3_error(response, ask.what());
+        return response;
+    }
+
     http::ClientResponse call(const Ask& ask, Deadline by, const std::stop_token& stop) {
         http::ClientResponse response = persist(by, stop, [&] { return once(ask, by, stop, {}); });
         if (response.status / 100 != 2) throw s3_error(response, ask.what());
@@ -119,6 +141,7 @@ struct S3Client::Impl {
     std::string region, host;
     Clock& clock;
     http::Client client;
+    std::function<void()> gate;
 };
 
 S3Client::S3Client(http::Url endpoint, Credentials credentials, std::string region, Clock& clock)
@@ -214,6 +237,43 @@ std::string S3Client::put_part(const std::string& bucket, const std::string& key
         throw_error(Code::corrupt, "", "{}: part {} was answered without an ETag", ask.what(),
                     number);
     return etag;
+}
+
+std::string S3Client::put_part_copy(const std::string& bucket, const std::string& key,
+                                    const std::string& upload, int number, const Range& from,
+                                    Deadline by, const std::stop_token& stop) {
+    Impl::Ask ask{.method = "PUT", .bucket = bucket, .key = key};
+    ask.query = format("partNumber={}&uploadId={}", number, percent_encode(upload));
+    ask.headers.set("x-amz-copy-source", copy_source(from.bucket, from.key));
+    ask.headers.set("x-amz-copy-source-range",
+                    format("bytes={}-{}", from.offset, from.offset + from.length - 1));
+    if (!from.etag.empty()) ask.headers.set("x-amz-copy-source-if-match", '"' + from.etag + '"');
+    const auto etag = find_element(impl_->copy(ask, by, stop).body, "ETag");
+    if (!etag || etag->empty())
+        throw_error(Code::corrupt, "MalformedXML",
+                    "{}: copied part {} was answered without an ETag", ask.what(), number);
+    return replace_all(*etag, "\"", "");
+}
+
+void S3Client::copy(const std::string& from_bucket, const std::string& from_key,
+                    const std::string& etag, const std::string& bucket, const std::string& key,
+                    Deadline by, const std::stop_token& stop) {
+    Impl::Ask ask{.method = "PUT", .bucket = bucket, .key = key};
+    ask.headers.set("x-amz-copy-source", copy_source(from_bucket, from_key));
+    if (!etag.empty()) ask.headers.set("x-amz-copy-source-if-match", '"' + etag + '"');
+    impl_->copy(ask, by, stop);
+}
+
+void S3Client::remove(const std::string& bucket, const std::string& key, Deadline by,
+                      const std::stop_token& stop) {
+    const Impl::Ask ask{.method = "DELETE", .bucket = bucket, .key = key};
+    const auto response = impl_->persist(by, stop, [&] { return impl_->once(ask, by, stop, {}); });
+    if (response.status / 100 == 2 || response.status == 404) return;
+    throw s3_error(response, ask.what());
+}
+
+void S3Client::set_gate(std::function<void()> gate) {
+    impl_->gate = std::move(gate);
 }
 
 void S3Client::complete_upload(const std::string& bucket, const std::string& key,

@@ -38,6 +38,7 @@ public:
         std::string lose_answer_to;  // POST whose effect happens and whose answer is a 503
         std::size_t page = 1000, cut_get_at = 0;
         int refused = 0;
+        bool cannot_copy = false;
     };
     Sync<State> state;
 
@@ -94,9 +95,44 @@ private:
             return reply(200,
                          "<InitiateMultipartUploadResult><UploadId>u&amp;1</UploadId></"
                          "InitiateMultipartUploadResult>");
+        if (request.headers.find("x-amz-copy-source")) return copy(s, request, path, query);
         if (query.contains("uploadId")) return multipart(s, request, path, query, body);
         if (request.method == "PUT") return store(s, request, path, body);
+        if (request.method == "DELETE") {
+            s.objects.erase(path);
+            return reply(204);
+        }
         return fetch(s, request, path);
+    }
+
+    static http::Response copy(State& s, const http::Request& request, const std::string& path,
+                               std::map<std::string, std::string>& query) {
+        if (s.cannot_copy) return fault(501, "NotImplemented");
+        const auto found =
+            s.objects.find(percent_decode(request.headers.get("x-amz-copy-source")).value_or(""));
+        if (found == s.objects.end()) return fault(404, "NoSuchKey");
+        if (const auto wanted = request.headers.find("x-amz-copy-source-if-match");
+            wanted && *wanted != '"' + md5_hex(found->second) + '"')
+            return fault(412, "PreconditionFailed");
+        std::string body = found->second;
+        if (const auto range = request.headers.find("x-amz-copy-source-range")) {
+            const std::string text(*range);
+            const auto dash = text.find('-');
+            const auto first = std::size_t(parse_int(text.substr(6, dash - 6)).value());
+            const auto last = std::size_t(parse_int(text.substr(dash + 1)).value());
+            body = body.substr(first, last - first + 1);
+        }
+        const std::string etag = "<ETag>&quot;" + md5_hex(body) + "&quot;</ETag>";
+        if (query.contains("partNumber")) {
+            s.parts[int(parse_int(query["partNumber"]).value())] = std::move(body);
+            return reply(200, "<CopyPartResult>" + etag + "</CopyPartResult>");
+        }
+        s.objects[path] = std::move(body);
+        if (s.lose_answer_to == path) {
+            s.lose_answer_to.clear();
+            return reply(200, "<Error><Code>InternalError</Code></Error>");
+        }
+        return reply(200, "<CopyObjectResult>" + etag + "</CopyObjectResult>");
     }
 
     static http::Response store(State& s, const http::Request& request, const std::string& path,
@@ -332,4 +368,45 @@ TEST_CASE_FIXTURE(
     CHECK(reason_of([&] {
               client.complete_upload("bucket", "big", upload, {md5_hex("other")}, by, stop);
           }) == "NoSuchUpload");
+}
+
+TEST_CASE_FIXTURE(Fixture, "objects and ranges of them are copied where they lie, and removed") {
+    s3.put("/bucket/a b+%", "0123456789");
+    client.copy("bucket", "a b+%", md5_hex("0123456789"), "other", "c", by, stop);
+    s3.state.with([](SmallS3::State& s) {
+        CHECK(s.objects["/other/c"] == "0123456789");
+        s.lose_answer_to = "/other/d";
+    });
+    client.copy("bucket", "a b+%", "", "other", "d", by, stop);
+    CHECK(reason_of([&] { client.copy("bucket", "a b+%", "old", "other", "e", by, stop); }) ==
+          "PreconditionFailed");
+    const std::string upload = client.start_upload("bucket", "joined", by, stop);
+    const std::vector<std::string> etags{
+        client.put_part_copy("bucket", "joined", upload, 1,
+                             {"bucket", "a b+%", md5_hex("0123456789"), 2, 5}, by, stop),
+        client.put_part("bucket", "joined", upload, 2, "!", by, stop)};
+    client.complete_upload("bucket", "joined", upload, etags, by, stop);
+    s3.state.with([](SmallS3::State& s) {
+        CHECK(s.objects["/bucket/joined"] == "23456!");
+        CHECK(s.objects["/other/d"] == "0123456789");
+        s.cannot_copy = true;
+    });
+    try {
+        client.copy("bucket", "a b+%", "", "other", "f", by, stop);
+        FAIL("was copied");
+    } catch (const Error& error) {
+        CHECK(error.code() == Code::unsupported);
+    }
+    client.remove("other", "c", by, stop);
+    client.remove("other", "c", by, stop);
+    CHECK_FALSE(client.head("other", "c", by, stop));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a gate that says unavailable holds requests back") {
+    int asked = 0;
+    client.set_gate([&] {
+        if (++asked < 3) throw_error(Code::unavailable, "", "the network is cut");
+    });
+    client.put("bucket", "k", "body", by, stop);
+    CHECK(s3.state.with([](SmallS3::State& s) { return s.log.size(); }) == 1);
 }
