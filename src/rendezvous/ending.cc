@@ -144,7 +144,8 @@ void State::silence() {
         change(node, [&] { watch(node, Watch::none); });
         if (!node.connected && !node.member) erase(std::string(node.id));
     }
-    if (phase == Phase::stopping && now >= *stopping_since + policy.join_timeout) fail_waiting();
+    const bool impatient = phase == Phase::stopping && !policy.standing;
+    if (impatient && now >= *stopping_since + policy.join_timeout) fail_waiting();
 }
 
 /// A member came back without its workers and nothing explained it.

@@ -29,6 +29,7 @@ bool State::is_clear() const {
 /// Most of those who could also be forming a generation elsewhere are here. An even split counts
 /// only for the coordinator that has been it all along: the two halves must not both go on.
 bool State::has_quorum() const {
+    if (policy.standing) return true;  // there is no elsewhere
     if (unrecorded_nodes > 0) {
         int present = 0;
         for (const auto& [id, node] : nodes)
@@ -39,6 +40,13 @@ bool State::has_quorum() const {
     if (tally.quorum == 0) return true;
     return policy.needs_majority ? 2 * tally.present > tally.quorum
                                  : 2 * tally.present >= tally.quorum;
+}
+
+/// A standing job's nodes come together at the beginning; later each comes for one that was lost.
+milliseconds State::last_call() const {
+    constexpr milliseconds kLater{1000};
+    return policy.standing && generation > 0 ? std::min(policy.last_call, kLater)
+                                             : policy.last_call;
 }
 
 /// With growth forbidden, the places there have been.
@@ -52,7 +60,7 @@ int State::capacity() const {
 /// its nodes were taken away with notice. Silent nodes may still come back until they are fenced.
 bool State::fails_fast() const {
     const bool announced = ending.cause == Cause::preemption || ending.cause == Cause::resize;
-    return policy.max_restarts == 0 && !assigned.empty() && !announced &&
+    return !policy.standing && policy.max_restarts == 0 && !assigned.empty() && !announced &&
            tally.usable + static_cast<int>(fences.size()) < policy.min_nodes;
 }
 
@@ -67,7 +75,7 @@ void State::try_start() {
         const bool everybody = tally.ready >= capacity() ||
                                (policy.expected_nodes > 0 && tally.ready >= policy.expected_nodes);
         const bool survived = !assigned.empty() && tally.survivors >= policy.min_nodes;
-        if (everybody || survived || now >= *min_reached + policy.last_call) return start();
+        if (everybody || survived || now >= *min_reached + last_call()) return start();
         return;
     }
     if (enough && is_clear() && !noted_no_majority) {
@@ -80,7 +88,7 @@ void State::try_start() {
         return end(Verdict::failed, ending.cause, root ? sentence(root->failure) : ending.why,
                    root);
     }
-    if (now >= *gathering_since + policy.join_timeout) fail_waiting();
+    if (!policy.standing && now >= *gathering_since + policy.join_timeout) fail_waiting();
 }
 
 void State::fail_waiting() {

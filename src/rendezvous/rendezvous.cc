@@ -143,8 +143,13 @@ std::string disagreement(const Policy& theirs, const Policy& ours) {
 void State::on_hello(const std::string& id, const up::Hello& hello) {
     Node* known = find(id);
     std::string refusal = hello.policy ? disagreement(*hello.policy, policy) : std::string();
-    if (phase == Phase::over && (known == nullptr || !known->member))
-        refusal = "the job has ended: " + finish.why;
+    if (refusal.empty() && phase == Phase::over && (known == nullptr || !known->member)) {
+        down::Finish verdict = finish;
+        verdict.why = "the job has ended: " + finish.why;
+        note("too_late", {{"node", id}, {"host", hello.facts.host}});
+        out.messages.push_back({id, std::move(verdict)});
+        return;
+    }
     if (!refusal.empty()) {
         note("refused", {{"node", id}, {"host", hello.facts.host}, {"why", refusal}});
         out.messages.push_back({id, down::Refused{std::move(refusal)}});
@@ -406,7 +411,8 @@ Deadline Rendezvous::next_deadline() const {
         if (at && (!next || *at < *next)) next = at;
     };
     if (s.phase == Phase::over)
-        return is_done() ? Deadline::never() : Deadline::at(*s.over_since + seconds(3));
+        return is_done() || s.lingered ? Deadline::never()
+                                       : Deadline::at(*s.over_since + seconds(3));
     if (!s.leases.empty()) consider(s.leases.front()->last_heard + s.policy.lease);
     if (!s.fences.empty())
         consider(s.fences.front()->last_heard + s.policy.fence + s.policy.fence_margin);
@@ -415,8 +421,8 @@ Deadline Rendezvous::next_deadline() const {
         case Phase::gathering:
             if (s.hold_until && *s.hold_until > s.now) consider(s.hold_until);
             if (s.has_enough() && s.is_clear() && s.has_quorum())
-                consider(*s.min_reached + s.policy.last_call);
-            else if (s.gathering_since)
+                consider(*s.min_reached + s.last_call());
+            else if (s.gathering_since && !s.policy.standing)
                 consider(*s.gathering_since + s.policy.join_timeout);
             break;
         case Phase::running:
@@ -426,7 +432,7 @@ Deadline Rendezvous::next_deadline() const {
             consider(s.drain->by);
             break;
         case Phase::stopping:
-            consider(*s.stopping_since + s.policy.join_timeout);
+            if (!s.policy.standing) consider(*s.stopping_since + s.policy.join_timeout);
             break;
         case Phase::over:
             break;
@@ -449,6 +455,7 @@ std::int64_t Rendezvous::generation() const {
 bool Rendezvous::is_done() const {
     // Members that a restored coordinator has not heard yet must learn the verdict, too.
     const bool all_told = state_->tally.connected == 0 && state_->tally.awaited == 0;
+    if (state_->policy.standing) return false;
     return state_->phase == Phase::over && (state_->lingered || all_told);
 }
 

@@ -42,6 +42,7 @@ enum class FailureKind {
     node_lost,    ///< its agent's connection closed
     node_silent,  ///< its agent missed its lease
     not_started,  ///< the program cannot be executed: no restart would change that
+    not_ready,    ///< the node could not be prepared for this generation
 };
 std::string_view to_string(FailureKind kind);
 
@@ -97,6 +98,10 @@ struct Policy {
     std::map<Cause, int> budgets;
     /// Successors must gather most of the last generation's nodes before they form a new one.
     bool needs_majority = false;
+    /// The coordinator belongs to no node, nobody succeeds it, and somebody else ends it. So it
+    /// waits for nodes as long as that takes, needs no majority, and when the job is over it stays
+    /// to tell whoever comes late.
+    bool standing = false;
 };
 
 /// What a node is told to run.
@@ -174,6 +179,7 @@ namespace down {
 struct Welcome {
     milliseconds lease{1250}, fence{1500};
 };
+/// It belongs to another job, or was started for another size: trying again changes nothing.
 struct Refused {
     std::string why;
 };

@@ -275,12 +275,12 @@ TEST_CASE(
     CHECK(job.machine.next_deadline().is_never());
 }
 
-TEST_CASE("after the end newcomers are refused, members hear it again, and 3 s are enough") {
+TEST_CASE("after the end newcomers hear how it ended, members hear it again, and 3 s are enough") {
     Job job = running_job(policy_of(1, 1), {"a"});
     job.say("a", up::Succeeded{1});
     job.join("z");
-    CHECK(job.told<down::Refused>("z").at(0).why ==
-          "the job has ended: every worker has succeeded");
+    CHECK(job.finish_of("z").why == "the job has ended: every worker has succeeded");
+    CHECK(job.finish_of("z").verdict == Verdict::succeeded);
     job.join("a", 1);
     CHECK(job.told<down::Finish>("a").size() == 2);
     CHECK_FALSE(job.machine.is_done());

@@ -32,14 +32,15 @@ void State::call_checkpoint(const Node& node) {
                                    drain->why});
 }
 
-/// Leaving nodes without workers may go. When nobody else is left, the job is drained.
+/// Leaving nodes without workers may go. When nobody else is left, the job is drained, unless
+/// others will be sent.
 void State::dismiss_leaving() {
     bool others = tally.usable > 0 || (assigned.empty() && policy.max_nodes > 1);
     for (const auto& [id, assignment] : assigned) {
         const Node* node = find(id);
         others = others || (node != nullptr && !node->dead && !node->leaving);
     }
-    if (!others && phase == Phase::gathering)
+    if (!others && phase == Phase::gathering && !policy.standing)
         return end(Verdict::drained, Cause::preemption, "every node has left: " + ending.why,
                    nullptr);
     for (auto& [id, node] : nodes) {

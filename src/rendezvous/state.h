@@ -154,6 +154,7 @@ struct Rendezvous::State {
     bool is_clear() const;
     bool has_quorum() const;
     bool has_enough() const { return tally.ready >= policy.min_nodes; }
+    milliseconds last_call() const;
     int capacity() const;
     bool fails_fast() const;
     void fail_waiting();

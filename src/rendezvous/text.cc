@@ -43,6 +43,8 @@ std::string_view to_string(FailureKind kind) {
             return "node_silent";
         case FailureKind::not_started:
             return "not_started";
+        case FailureKind::not_ready:
+            return "not_ready";
     }
     return "unknown";
 }
@@ -120,6 +122,8 @@ std::string what(const Failure& failure) {
                                failure.message.empty() ? "its lease ran out" : failure.message);
         case FailureKind::not_started:
             return "could not start its workers";
+        case FailureKind::not_ready:
+            return "could not be prepared";
     }
     return "failed";
 }

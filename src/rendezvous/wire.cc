@@ -17,8 +17,8 @@ namespace {
 using enum FailureKind;
 constexpr std::array kCauses = {Cause::application, Cause::infrastructure, Cause::preemption,
                                 Cause::resize, Cause::hang};
-constexpr std::array kKinds = {exit_code, signal,    out_of_memory, disk_full,  port_in_use,
-                               hang,      node_lost, node_silent,   not_started};
+constexpr std::array kKinds = {exit_code, signal,    out_of_memory, disk_full,   port_in_use,
+                               hang,      node_lost, node_silent,   not_started, not_ready};
 constexpr std::array kPhases = {Phase::gathering, Phase::running, Phase::draining, Phase::stopping,
                                 Phase::over};
 constexpr std::array kVerdicts = {Verdict::succeeded, Verdict::failed, Verdict::drained};
@@ -214,7 +214,8 @@ Json to_json(const Policy& policy) {
             {"counting", std::string(word(policy.counting))},
             {"max_restarts", policy.max_restarts},
             {"budgets", to_json(policy.budgets)},
-            {"needs_majority", policy.needs_majority}};
+            {"needs_majority", policy.needs_majority},
+            {"standing", policy.standing}};
 }
 
 Policy read_policy(const Reader& in) {
@@ -236,6 +237,7 @@ Policy read_policy(const Reader& in) {
     policy.max_restarts = in.number("max_restarts", 0, kMaxRank);
     policy.budgets = read_counts(in.object("budgets"));
     policy.needs_majority = in.flag("needs_majority");
+    policy.standing = in.find("standing") != nullptr && in.flag("standing");
     return policy;
 }
 

@@ -18,6 +18,7 @@ namespace ty::agent {
 namespace {
 
 constexpr int kMostIdleDeaths = 5;
+constexpr milliseconds kGoodWhile{2000};
 constexpr std::size_t kLongestLine = 64u << 10;
 
 }  // namespace
@@ -57,6 +58,7 @@ void CoordinatorHost::launch() {
                     {memory_.fd(1), kMemoryFd + 1}};
     if (listeners_.size() > 1) command.keep.emplace_back(listeners_[1], kOldPlaceFd);
     child_ = sys::Child::spawn(command);
+    born_ = clock_.monotonic();
     pipe_.write.close();
     watched_ = child_->pidfd();
     poller_.add(watched_, [this] { on_end(); });
@@ -77,7 +79,8 @@ void CoordinatorHost::on_end() {
     watched_ = -1;
     child_.reset();
     if (exit->ok()) return;  // the job is over
-    ++idle_deaths_;
+    // Where no node hosts it, nobody says that it worked.
+    idle_deaths_ = clock_.monotonic() - born_ > kGoodWhile ? 1 : idle_deaths_ + 1;
     events_.on_note(
         {"coordinator_died", {{"how", sys::describe(*exit)}, {"last_words", last_complaint_}}});
     std::string why = last_complaint_.empty() ? sys::describe(*exit) : last_complaint_;

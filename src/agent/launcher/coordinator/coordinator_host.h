@@ -41,6 +41,7 @@ private:
     void on_output();
     void take_line(std::string_view line);
 
+    SystemClock clock_;
     sys::Poller& poller_;
     std::string binary_;
     CoordinatorStart start_;
@@ -51,7 +52,8 @@ private:
     int watched_ = -1;
     sys::Pipe pipe_;
     std::string partial_, last_complaint_;
-    int idle_deaths_ = 0;  ///< in a row, without an answer in between
+    Monotonic born_;
+    int idle_deaths_ = 0;  ///< in a row, without an answer in between and not after a good while
 };
 
 }  // namespace ty::agent
