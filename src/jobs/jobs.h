@@ -151,7 +151,7 @@ struct LedgerState {
     std::map<std::string, LedgerNode> nodes;
     std::optional<Instant> waiting;  ///< no instance since then
     Instant last_end;                ///< of an instance
-    std::size_t attempts = 0;
+    int attempts = 0;
     bool interrupted = false;  ///< the current attempt; it is counted
     bool closed = false;       ///< the job is over
     bool operator==(const LedgerState&) const = default;

@@ -43,6 +43,7 @@ public:
             for (const auto& [name, node] : attempt().nodes)
                 update(name, node,
                        event != nullptr && event->event.host == name ? &event->event : nullptr);
+            end_forgotten();
         }
         const bool over = is_terminal(job_.status);
         if (over) settle_rest();
@@ -62,7 +63,7 @@ private:
     }
 
     void open_attempt() {
-        if (job_.attempts.size() > state_.attempts) {
+        if (attempt().number > state_.attempts) {
             for (auto& [name, node] : state_.nodes) {
                 cut(node, now_);
                 for (const Stretch& s : node.unsettled) state_.sums.lost += s.to - s.from;
@@ -70,9 +71,8 @@ private:
                     state_.last_end = std::max(state_.last_end, node.since);
             }
             state_.nodes.clear();
-            if (state_.attempts > 0)
-                state_.sums.restarts += static_cast<int>(job_.attempts.size() - state_.attempts);
-            state_.attempts = job_.attempts.size();
+            if (state_.attempts > 0) state_.sums.restarts += attempt().number - state_.attempts;
+            state_.attempts = attempt().number;
             state_.interrupted = false;
         }
         if (!attempt().interrupted.empty() && !state_.interrupted) {
@@ -102,6 +102,16 @@ private:
         }
         read_commands(known, node);
         turn(known, node, at);
+    }
+
+    /// Released nodes of an elastic attempt leave the job, not always after a word.
+    void end_forgotten() {
+        for (auto& [name, known] : state_.nodes) {
+            if (known.doing == Doing::nothing || attempt().nodes.contains(name)) continue;
+            cut(known, end());
+            known.doing = Doing::nothing;
+            state_.last_end = std::max(state_.last_end, known.since);
+        }
     }
 
     bool is_over(const Node& node) const {

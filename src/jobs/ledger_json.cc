@@ -105,7 +105,7 @@ LedgerState ledger_from_json(std::string_view text) {
         if (const auto since = j.find("waiting"); since != j.end())
             state.waiting = from_epoch_millis(since->get<long long>());
         state.last_end = from_epoch_millis(j.at("last_end").get<long long>());
-        state.attempts = j.at("attempts").get<std::size_t>();
+        state.attempts = j.at("attempts").get<int>();
         state.interrupted = j.value("interrupted", false);
         state.closed = j.value("closed", false);
         return state;

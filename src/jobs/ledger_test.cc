@@ -289,6 +289,33 @@ TEST_CASE("an elastic job counts lost nodes and their replacements, not scaling 
     CHECK(book.sums().interruptions == 2);
 }
 
+TEST_CASE("a node that the job forgets is over") {
+    Book book(true);
+    book.place({"algo-1", "algo-2"});
+    book.pass(3s);
+    book.current().nodes.erase("algo-2");
+    book.keep(Released{});
+    book.pass(3s);
+    CHECK(book.sums().restart == 9s);
+}
+
+TEST_CASE("attempts are told apart by their numbers: old ones are forgotten") {
+    Book book;
+    for (int i = 0; i < 5; ++i) {
+        book.place({"algo-1"});
+        book.phase("algo-1", plan::Phase::training);
+        book.pass(1s);
+        book.end_node("algo-1", plan::Outcome::Kind::interrupted);
+        book.keep(TimePassed{});
+        book.attempt();
+        book.job.attempts.back().number = i + 2;
+        if (book.job.attempts.size() > 2) book.job.attempts.erase(book.job.attempts.begin());
+        book.keep(Released{});
+    }
+    CHECK(book.sums().restarts == 5);
+    CHECK(book.sums().lost == 5s);
+}
+
 TEST_CASE("the stored form gives the ledger back") {
     Book book(true);
     book.place({"algo-1", "algo-2"});
