@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/engine.h"
 
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
@@ -56,6 +57,14 @@ public:
         if (read && *read >= low && *read <= high) return *read;
         problem(node, key, format("must be a whole number from {} to {}", low, high));
         return low;
+    }
+
+    /// A number from 0 to a million.
+    double amount(const toml::node& node, const std::string& key) {
+        const auto read = node.is_number() ? node.value<double>() : std::nullopt;
+        if (read && *read >= 0 && *read <= 1e6) return *read;
+        problem(node, key, "must be a number from 0 to 1000000");
+        return 0;
     }
 
     void strings(const toml::node& node, const std::string& key, std::vector<std::string>& out) {
@@ -129,6 +138,50 @@ images::Definition read_environment(Reader& reader, const toml::table& table) {
     return out;
 }
 
+api::Price read_price(Reader& reader, const toml::node& node, const std::string& key) {
+    api::Price price;
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+        reader.problem(node, key, "must be a table such as { on_demand = 3.825, spot = 1.1475 }");
+        return price;
+    }
+    bool has_spot = false;
+    const auto amount = [&](const char* name, double& into) {
+        return Reader::Setter([&reader, &into, key, name](const toml::node& value) {
+            into = reader.amount(value, key + "." + name);
+        });
+    };
+    reader.table(*table, key + ".",
+                 {{"on_demand", amount("on_demand", price.on_demand)},
+                  {"spot", [&](const toml::node& value) {
+                       has_spot = true;
+                       amount("spot", price.spot)(value);
+                   }}});
+    if (!(price.on_demand > 0))
+        reader.problem(node, key + ".on_demand", "is missing or zero; give the price of one hour");
+    if (!has_spot) price.spot = price.on_demand;
+    if (price.spot > price.on_demand)
+        reader.problem(node, key + ".spot", "is above on_demand; are the two exchanged?");
+    return price;
+}
+
+void read_prices(Reader& reader, const toml::node& node, Config& config) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return reader.problem(node, "prices", "must be a table");
+    const std::vector<std::string> types = engine::instance_type_names();
+    for (const auto& [name, item] : *table) {
+        const std::string type(name.str());
+        const std::string key = "prices." + type;
+        if (std::ranges::find(types, type) == types.end())
+            reader.problem(item, key,
+                           "is no instance type; the nearest is " +
+                               join(nearest(type, types, 1), "") +
+                               " (types are written in quotes: \"ml.m5.xlarge\")");
+        else
+            config.prices[type] = read_price(reader, item, key);
+    }
+}
+
 void read_top(Reader& reader, const toml::table& table, Config& config) {
     const auto text = [&](std::string& field, const char* key) {
         return Reader::Setter([&, key](const toml::node& node) { reader.value(node, key, field); });
@@ -177,6 +230,13 @@ void read_top(Reader& reader, const toml::table& table, Config& config) {
                   reader.problem(node, "other_hosts", "must be \"tunnel\" or \"refuse\"");
               config.other_hosts = choice == "refuse" ? OtherHosts::refuse : OtherHosts::tunnel;
           }},
+         {"currency",
+          [&](const toml::node& node) {
+              reader.value(node, "currency", config.currency);
+              if (config.currency.empty() || config.currency.size() > 8)
+                  reader.problem(node, "currency", "must be a short name such as \"USD\"");
+          }},
+         {"prices", [&](const toml::node& node) { read_prices(reader, node, config); }},
          {"environments", [&](const toml::node& node) {
               const toml::array* array = node.as_array();
               if (array == nullptr)

@@ -3,6 +3,7 @@
 // docs/reference/configuration.md. Unknown keys are errors that name the nearest known one.
 #pragma once
 
+#include "api/api.h"
 #include "images/images.h"
 #include "sys/sys.h"
 
@@ -29,6 +30,8 @@ struct Config {
     std::map<std::string, std::string> instance_map;
     OtherHosts other_hosts = OtherHosts::tunnel;
     std::vector<images::Definition> environments;
+    std::map<std::string, api::Price> prices;  ///< by instance type, of one hour
+    std::string currency = "USD";
 };
 
 /// Reads `path` over the defaults; a missing file is the defaults unless `required`. Throws invalid

@@ -28,8 +28,12 @@ max_running_jobs = 7
 stop_grace_seconds = 3
 interpreters = ["/opt/venv"]
 other_hosts = "refuse"
+currency = "EUR"
 [instance_map]
 "ml.p3.2xlarge" = "cpu"
+[prices]
+"ml.p3.2xlarge" = { on_demand = 3.825, spot = 1.1475 }
+"ml.m5.xlarge" = { on_demand = 1 }
 [[environments]]
 name = "ernie"
 match = ["*/ernie:*"]
@@ -42,8 +46,32 @@ variables = { SAGEMAKER_PROGRAM = "train.py" }
     CHECK(config.stop_grace == seconds(3));
     CHECK(config.other_hosts == OtherHosts::refuse);
     CHECK(config.instance_map.at("ml.p3.2xlarge") == "cpu");
+    CHECK(config.currency == "EUR");
+    CHECK(config.prices.at("ml.p3.2xlarge").on_demand == 3.825);
+    CHECK(config.prices.at("ml.p3.2xlarge").spot == 1.1475);
+    CHECK(config.prices.at("ml.m5.xlarge").spot == 1);
     REQUIRE(config.environments.size() == 1);
     CHECK(config.environments[0].variables.at(0).second == "train.py");
+}
+
+TEST_CASE("prices that cannot be meant are refused by instance type") {
+    const auto told = [](const std::string& line) {
+        return std::string(
+            capture([&] { return parse_config("/h", "[prices]\n" + line, "c.toml"); })
+                .error()
+                .what());
+    };
+    CHECK(told("\"ml.p3.2xlage\" = { on_demand = 1 }").find("the nearest is ml.p3.2xlarge") !=
+          std::string::npos);
+    CHECK(told("\"ml.m5.xlarge\" = { on_demand = 1, spot = 2 }").find("spot: is above on_demand") !=
+          std::string::npos);
+    CHECK(told("\"ml.m5.xlarge\" = { spot = 2 }").find("on_demand: is missing") !=
+          std::string::npos);
+    CHECK(told("\"ml.m5.xlarge\" = { on_demand = -1 }").find("must be a number") !=
+          std::string::npos);
+    CHECK(told("\"ml.m5.xlarge\" = 3").find("must be a table") != std::string::npos);
+    CHECK(told("\"ml.m5.xlarge\" = { on_demand = 1, sport = 2 }").find("nearest is spot") !=
+          std::string::npos);
 }
 
 TEST_CASE("all mistakes of a configuration are told at once, with their lines") {

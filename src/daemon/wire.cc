@@ -114,7 +114,9 @@ struct Daemon::Parts {
                 .job_files = {{kCaPathInJob, ca},
                               {kSdkConfigInJob,
                                "SchemaVersion: '1.0'\nSageMaker:\n  PythonSDK:\n    Modules:\n     "
-                               " TelemetryOptOut: true\n"}}};
+                               " TelemetryOptOut: true\n"}},
+                .prices = config.prices,
+                .currency = config.currency};
     }
 
     http::ServerOptions server_options() const {
