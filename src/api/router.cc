@@ -83,7 +83,13 @@ public:
               [&jobs = services.jobs](const std::string& key) {
                   return find_attempt_keys(jobs, key);
               },
-              services.clock) {}
+              services.clock) {
+        // The listener may be running while we are destroyed; it holds what it needs.
+        services.jobs.on_change([meter = meter_](const jobs::Job& job) { meter->put(job); });
+    }
+    ~Router() { services_.jobs.on_change(nullptr); }
+    Router(const Router&) = delete;
+    Router& operator=(const Router&) = delete;
 
     http::Response handle(http::Request& request) {
         const Monotonic begin = services_.clock.monotonic();
@@ -116,7 +122,7 @@ private:
     http::Response dispatch(http::Request& request, Route& route, const std::string& request_id) {
         switch (route.face) {
             case Route::Face::admin:
-                return answer_admin(services_, request, counts_, started_);
+                return answer_admin(services_, request, counts_, *meter_, started_);
             case Route::Face::agent:
                 return serve_agent(services_, request);
             case Route::Face::aws:
@@ -208,6 +214,7 @@ private:
     // Own synchronisation.
     Authenticator authenticator_;
     RequestCounts counts_;
+    const std::shared_ptr<LedgerMeter> meter_ = std::make_shared<LedgerMeter>(services_.settings);
 };
 
 }  // namespace

@@ -255,6 +255,7 @@ std::optional<Instant> next_due(const Job& job);
 bool wants_stop(const Job& job);
 /// The ledger up to `now`; final for a terminal job.
 Ledger ledger_of(const Job& job, Instant now);
+Ledger ledger_of(const LedgerState& state, Instant now);
 /// Whole seconds that are paid for: training_seconds() at `ratio`, the spot price divided by the
 /// on-demand price where the job is spot and prices are known, else 1. At least 1; 0 while running.
 std::int64_t billable_seconds(const Job& job, double ratio);

@@ -20,9 +20,6 @@ inline void keep_ledger(const Job& /*before*/, Job& after, const Stimulus& stimu
     keep_ledger(after, stimulus, now);
 }
 
-/// The sums up to `now`, open stretches included.
-Ledger ledger_of(const LedgerState& state, Instant now);
-
 /// The stored form. from_json throws corrupt.
 std::string to_json(const LedgerState& state);
 LedgerState ledger_from_json(std::string_view text);

@@ -60,11 +60,50 @@ void add_requests(std::string& out, const std::vector<RequestCounts::Row>& rows)
                        label(row.service), row.status, row.seconds);
 }
 
+double seconds_of(milliseconds time) {
+    return std::chrono::duration<double>(time).count();
+}
+
+void add_ledger(std::string& out, const LedgerMeter::Sums& sums) {
+    const jobs::Ledger& time = sums.time;
+    describe(out, "trainyard_instance_seconds_total", "counter",
+             "Time of jobs' instances by what came of it; class waiting is time without one.");
+    const std::pair<std::string_view, milliseconds> classes[] = {
+        {"useful", time.useful},         {"lost", time.lost},
+        {"restart", time.restart},       {"idle", time.idle},
+        {"checkpoint", time.checkpoint}, {"waiting", time.waiting}};
+    for (const auto& [name, spent] : classes)
+        fmt::format_to(std::back_inserter(out),
+                       "trainyard_instance_seconds_total{{class=\"{}\"}} {:.3f}\n", name,
+                       seconds_of(spent));
+    describe(out, "trainyard_instance_seconds_open", "gauge",
+             "Time of running instances whose class is not known yet.");
+    fmt::format_to(std::back_inserter(out), "trainyard_instance_seconds_open {:.3f}\n", sums.open);
+    describe(out, "trainyard_interruptions_total", "counter", "Interruptions of jobs and nodes.");
+    fmt::format_to(std::back_inserter(out), "trainyard_interruptions_total {}\n",
+                   time.interruptions);
+    describe(out, "trainyard_restarts_total", "counter",
+             "Attempts and nodes that replaced others.");
+    fmt::format_to(std::back_inserter(out), "trainyard_restarts_total {}\n", time.restarts);
+    if (!sums.has_prices) return;
+    describe(out, "trainyard_cost_total", "counter",
+             "Money at the configured prices: spent, what the useful time had cost on demand, "
+             "spent on training that was lost.");
+    const std::pair<std::string_view, double> kinds[] = {{"spent", sums.money.spent},
+                                                         {"on_demand", sums.money.on_demand},
+                                                         {"lost", sums.money.lost}};
+    for (const auto& [kind, money] : kinds)
+        fmt::format_to(std::back_inserter(out),
+                       "trainyard_cost_total{{kind=\"{}\",currency=\"{}\"}} {:.6f}\n", kind,
+                       label(sums.currency), money);
+}
+
 }  // namespace
 
 std::string render_metrics(const AdminFacts& facts) {
     std::string out;
     add_jobs(out, facts.jobs);
+    add_ledger(out, facts.ledger);
     describe(out, "trainyard_uptime_seconds", "gauge", "Time since the daemon started to serve.");
     fmt::format_to(std::back_inserter(out), "trainyard_uptime_seconds {:.3f}\n", facts.uptime);
     describe(out, "process_resident_memory_bytes", "gauge", "Resident memory of the daemon.");
@@ -75,7 +114,8 @@ std::string render_metrics(const AdminFacts& facts) {
 }
 
 http::Response answer_admin(Services& services, const http::Request& request,
-                            const RequestCounts& counts, Monotonic started) {
+                            const RequestCounts& counts, const LedgerMeter& meter,
+                            Monotonic started) {
     http::Response response;
     if (request.path == "/metrics") {
         AdminFacts facts;
@@ -83,6 +123,7 @@ http::Response answer_admin(Services& services, const http::Request& request,
         facts.uptime = std::chrono::duration<double>(services.clock.monotonic() - started).count();
         facts.resident = sys::resident_memory(int(::getpid()));
         facts.requests = counts.rows();
+        facts.ledger = meter.sums(services.clock.now());
         response.headers.set("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
         response.body = render_metrics(facts);
     } else {
@@ -98,7 +139,8 @@ http::Response answer_admin(Services& services, const http::Request& request,
 }
 
 http::Response serve_admin(Services& services, http::Request& request) {
-    return answer_admin(services, request, RequestCounts(), services.clock.monotonic());
+    return answer_admin(services, request, RequestCounts(), LedgerMeter(services.settings),
+                        services.clock.monotonic());
 }
 
 }  // namespace ty::api
