@@ -314,6 +314,10 @@ public:
     Page list(const ListQuery& query) const;
     /// For Search: all jobs of a region, newest first, in batches.
     std::vector<Job> all(const std::string& region, std::size_t offset, std::size_t limit) const;
+    /// Every job of a region that carries `tag` (nullopt: all of them), oldest first, with the
+    /// value of its tag `by` (empty: it has none). Reads in batches; `each` holds no transaction.
+    void visit(const std::string& region, const std::optional<Tag>& tag, const std::string& by,
+               const std::function<void(const Job&, const std::string& value)>& each) const;
     /// Throws not_found, invalid ("already in status X").
     void request_stop(const std::string& region, const std::string& name);
     /// Throws not_found; invalid when the job is not running, the host is none of its, or the

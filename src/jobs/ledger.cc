@@ -57,9 +57,11 @@ public:
 private:
     const Attempt& attempt() const { return job_.attempts.back(); }
     bool is_elastic() const { return job_.spec.node.elastic.has_value(); }
-    /// When the job ended, or now.
+    /// When the job or its attempt ended, or now.
     Instant end() const {
-        return is_terminal(job_.status) ? std::min(now_, job_.transitions.back().start) : now_;
+        if (is_terminal(job_.status)) return std::min(now_, job_.transitions.back().start);
+        if (!job_.attempts.empty() && attempt().ended) return std::min(now_, *attempt().ended);
+        return now_;
     }
 
     void open_attempt() {
@@ -115,7 +117,8 @@ private:
     }
 
     bool is_over(const Node& node) const {
-        return node.finished || node.released || attempt().released || is_terminal(job_.status);
+        return node.finished || node.released || attempt().ended || attempt().released ||
+               is_terminal(job_.status);
     }
 
     void read_commands(LedgerNode& known, const Node& node) {
@@ -253,7 +256,8 @@ private:
         if (!live && !over && !state_.waiting)
             state_.waiting = state_.last_end == Instant() ? now_ : state_.last_end;
         if ((!live && !over) || !state_.waiting) return;
-        state_.sums.waiting += std::max(end() - *state_.waiting, milliseconds(0));
+        const Instant until = over ? end() : now_;
+        state_.sums.waiting += std::max(until - *state_.waiting, milliseconds(0));
         state_.waiting.reset();
     }
 
