@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/launcher/environment.h"
 
+#include "agent/launcher/options/elastic.h"
 #include "agent/launcher/options/macros.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -127,6 +128,10 @@ void Variables::set_default(const std::string& name, const std::string& value) {
     values_.emplace(name, value);
 }
 
+void Variables::remove_if(bool (*unwanted)(std::string_view name)) {
+    std::erase_if(values_, [unwanted](const auto& entry) { return unwanted(entry.first); });
+}
+
 const std::string* Variables::find(const std::string& name) const {
     const auto it = values_.find(name);
     return it != values_.end() ? &it->second : nullptr;
@@ -166,6 +171,7 @@ std::vector<std::string> worker_environment(const LaunchOptions& options, const 
                                             const rendezvous::Assignment& assignment,
                                             const WorkerPlace& place) {
     Variables env = base;
+    if (options.elastic) env.remove_if(is_membership);
     const auto number = [&env](const char* name, long long value) {
         env.set(name, std::to_string(value));
     };

@@ -16,6 +16,7 @@ public:
     static Variables inherited();
     void set(const std::string& name, const std::string& value);
     void set_default(const std::string& name, const std::string& value);
+    void remove_if(bool (*unwanted)(std::string_view name));
     const std::string* find(const std::string& name) const;
     std::vector<std::string> list() const;
 

@@ -38,6 +38,14 @@ constexpr const char* kThreadsWarning =
     "your application as needed. \n"
     "*****************************************\n";
 
+/// Before a worker ran: what the command line says cannot be done here, or not now.
+int semantic_code(Code code) {
+    constexpr int kConfiguration = 78, kRequeue = 75;
+    return code == Code::invalid || code == Code::conflict || code == Code::not_found
+               ? kConfiguration
+               : kRequeue;
+}
+
 int run_node(const LaunchOptions& options) {
     const SystemClock clock;
     try {
@@ -45,6 +53,7 @@ int run_node(const LaunchOptions& options) {
         return node.run();
     } catch (const Error& error) {
         sys::write_all(2, format("trainyard run: {}\n", error.what()));
+        if (options.semantic_exit_codes) return semantic_code(error.code());
     } catch (const std::exception& error) {
         sys::write_all(2, format("trainyard run: internal error: {}\n", error.what()));
         return options.semantic_exit_codes ? 70 : 1;
@@ -66,6 +75,10 @@ int launch_main(const std::vector<std::string>& words) {
         return 0;
     }
     set_log_level();
+    if (!options.elastic_changes.empty()) {
+        sys::write_all(
+            2, format("trainyard run: launched as an elastic job: {}\n", options.elastic_changes));
+    }
     if (options.workers > 1 && ::getenv("OMP_NUM_THREADS") == nullptr) {
         sys::write_all(2, kThreadsWarning);
     }

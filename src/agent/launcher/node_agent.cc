@@ -75,8 +75,16 @@ void NodeAgent::start(const Assignment& assignment) {
     }
     failures_.clear();
     stopping_ = succeeded_ = reported_ = reported_echo_ = false;
-    logs_.begin(static_cast<int>(assignment.generation) - 1, assignment.first_rank, facts_.host);
+    settling_ = said_ended_ = false;
+    ended_by_ = Cause::infrastructure;
     assignment_ = assignment;
+    if (outside_) return prepare();
+    launch();
+}
+
+void NodeAgent::launch() {
+    const Assignment& assignment = *assignment_;
+    logs_.begin(static_cast<int>(assignment.generation) - 1, assignment.first_rank, facts_.host);
     started_at_ = clock_.monotonic();
     if (assignment.group_rank == 0) {
         const int port = ports_.release();
@@ -102,6 +110,7 @@ void NodeAgent::start(const Assignment& assignment) {
         workers_stopped();
         return;
     }
+    ran_ = true;
     const int warm = workers_->warm_starts();
     health_.warm_starts += warm;
     health_.cold_starts += options_.workers - warm;
@@ -118,6 +127,9 @@ void NodeAgent::start(const Assignment& assignment) {
           {"restart_count", std::to_string(assignment.restart_count)},
           {"master", format("{}:{}", assignment.master_address, assignment.master_port)},
           {"warm_starts", std::to_string(warm)}});
+    if (outside_) {
+        outside_->tell(format("running {} {}", assignment.generation, assignment.group_world_size));
+    }
     update_health("running");
     if (can_restart()) schedule_warm_up(kWarmUpDelay);
     if (options_.hang_timeout.count() > 0) watch_progress();
@@ -176,6 +188,7 @@ void NodeAgent::report_failure(const WorkerFailure& failure) {
     broken_at_ = clock_.monotonic();
     const Failure reported = typed(failure);
     reported_echo_ = reported.secondary;
+    ended_by_ = Cause::application;
     note("worker_failed", {{"rank", std::to_string(reported.rank)},
                            {"kind", std::string(to_string(reported.kind))},
                            {"why", sentence(reported)}});
@@ -210,6 +223,7 @@ void NodeAgent::abort(const down::Abort& order) {
         return;
     }
     if (!broken_at_) broken_at_ = clock_.monotonic();
+    say_ended(to_string(order.cause));
     note("generation_aborted", {{"generation", std::to_string(order.generation)},
                                 {"cause", std::string(to_string(order.cause))},
                                 {"why", order.why}});
@@ -217,6 +231,9 @@ void NodeAgent::abort(const down::Abort& order) {
         sys::write_all(
             2, format("trainyard run: generation {} ends: {}\n", order.generation, order.why));
     }
+    if (settling_) return;  // answered when the agent outside has
+    // It is being stopped by a signal with a grace of its own, as every node of the job perhaps.
+    if (options_.elastic && killed_by_ && !workers_->empty()) return;
     if (leaving_ && leave_signal_ != 0 && leave_by_ && !stopping_) {
         // torchrun passes its signal on; programs that catch it may still save what they have.
         stop_workers({.signal = leave_signal_, .grace = leave_by_->left()});
@@ -253,13 +270,20 @@ void NodeAgent::stop_workers(Stop how) {
 }
 
 void NodeAgent::workers_stopped() {
-    if (!assignment_) return;
+    if (!assignment_ || settling_) return;
     poller_.cancel_timer("grace");
     poller_.cancel_timer("drain");
     workers_->kill_all();
     logs_.drain(true);
     store_.reset();
     if (checkpoints_) checkpoints_->cancel();
+    if (ran_ && outside_ && outside_->is_open()) return settle();
+    end_generation();
+}
+
+void NodeAgent::end_generation() {
+    say_ended(to_string(ended_by_));
+    preparing_ = ran_ = settling_ = false;
     const std::int64_t generation = assignment_->generation;
     assignment_.reset();
     update_health("gathering");
@@ -272,6 +296,11 @@ void NodeAgent::workers_stopped() {
 
 void NodeAgent::checkpoint_now(const down::CheckpointNow& order) {
     if (!assignment_ || order.generation != assignment_->generation || stopping_) return;
+    if (preparing_) {
+        // Of what the others have begun without us, nothing can be kept.
+        link_->send(up::Checkpointed{order.generation, "this node has not started yet"});
+        return;
+    }
     note("checkpoint_asked", {{"generation", std::to_string(order.generation)},
                               {"deadline_ms", std::to_string(order.deadline.count())},
                               {"why", order.why}});
@@ -367,6 +396,7 @@ void NodeAgent::on_hang(const std::vector<int>& stuck) {
     note("hang", {{"rank", std::to_string(failure.rank)}, {"why", failure.message}});
     reported_ = true;
     broken_at_ = clock_.monotonic();
+    ended_by_ = Cause::hang;
     link_->send(up::Failed{assignment_->generation, Cause::hang, failure});
     stop_workers({.signal = SIGABRT, .grace = milliseconds(500)});
 }

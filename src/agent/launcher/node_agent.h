@@ -13,6 +13,7 @@
 #include "agent/launcher/notice/checkpoint_watch.h"
 #include "agent/launcher/notice/notices.h"
 #include "agent/launcher/options/options.h"
+#include "agent/launcher/outside/node_socket.h"
 #include "agent/launcher/status/events.h"
 #include "agent/launcher/store/tcp_store.h"
 #include "agent/launcher/workers/port_lease.h"
@@ -45,9 +46,10 @@ private:
     rendezvous::up::Hello hello();
     void on_down(const rendezvous::Down& message);
     void on_fenced(const std::string& why);
-    void on_gone(const std::string& why);
+    void on_gone(Gone how, const std::string& why);
 
     void start(const rendezvous::Assignment& assignment);
+    void launch();
     std::vector<WorkerSpec> specs(const rendezvous::Assignment& assignment);
     std::vector<int> cpus_of(int local_rank) const;
     void on_worker_end(const WorkerEnd& end);
@@ -59,6 +61,7 @@ private:
     void checkpoint_now(const rendezvous::down::CheckpointNow& order);
     void stop_workers(Stop how);
     void workers_stopped();
+    void end_generation();
     void finish(const rendezvous::down::Finish& order);
     void conclude();
     int exit_code_for(const rendezvous::down::Finish& order) const;
@@ -68,6 +71,14 @@ private:
     void leave(std::optional<milliseconds> deadline, const std::string& why, int signal);
     void stop_by_signal(int number);
     void on_guard_died();
+
+    // ---- node_outside.cc
+    void open_node_socket();
+    void prepare();
+    void on_prepared(const std::optional<std::string>& failure);
+    void settle();
+    void say_ended(std::string_view cause);
+    void on_agent_gone(const std::string& why);
 
     void schedule_warm_up(milliseconds delay);
     void warm_up();
@@ -100,6 +111,7 @@ private:
     std::unique_ptr<TcpStore> store_;
     std::unique_ptr<NoticeSources> notices_;
     std::unique_ptr<Link> link_;
+    std::unique_ptr<NodeSocket> outside_;  ///< absent: no agent has started us
     sys::WakeFd drain_wake_;
     Sync<std::optional<Notice>> drain_asked_;  ///< by POST /drain, from a server's thread
 
@@ -107,6 +119,11 @@ private:
     std::optional<rendezvous::Assignment> assignment_;  ///< absent: nothing runs
     std::vector<WorkerFailure> failures_;               ///< in the order they were seen
     bool warm_asked_ = false;                           ///< the pool has been told what to prepare
+    bool preparing_ = false;  ///< the agent outside has been asked; nothing runs yet
+    bool ran_ = false;        ///< workers were started
+    bool settling_ = false;   ///< they are gone, and the agent outside has been told
+    bool said_ended_ = false;
+    rendezvous::Cause ended_by_ = rendezvous::Cause::infrastructure;  ///< as far as this node knows
     bool stopping_ = false, succeeded_ = false, reported_ = false;
     bool reported_echo_ = false;           ///< what was reported may be another failure's echo
     std::int64_t counted_generation_ = 0;  ///< newest in HealthState::restarts_by_cause
@@ -122,6 +139,8 @@ private:
     std::string leave_why_;
     std::optional<Deadline> leave_by_;
     bool leaving_ = false;
+    bool refused_ = false;          ///< by the coordinator
+    int failed_preparations_ = 0;   ///< in a row
     std::optional<int> killed_by_;  ///< a signal ended the job on this node, as in torchrun
     std::optional<int> exit_code_;
 };

@@ -28,7 +28,7 @@ constexpr milliseconds kOthersMayNeedUs{5000};
 constexpr milliseconds kSameSignal{500};
 
 /// The exit codes of --exit-code-policy semantic.
-constexpr int kDrained = 143, kRequeue = 75, kApplication = 1;
+constexpr int kDrained = 143, kMisfit = 78, kRequeue = 75, kApplication = 1;
 
 std::vector<int> watched_signals(const LaunchOptions& options) {
     std::vector<int> signals = options.signals;
@@ -59,10 +59,6 @@ std::vector<std::pair<std::string, std::uint16_t>> endpoints_of(const LaunchOpti
     return result;
 }
 
-bool is_alone(const LaunchOptions& options) {
-    return options.max_nodes == 1;
-}
-
 sys::fs::path private_state_dir() {
     const char* runtime = ::getenv("XDG_RUNTIME_DIR");
     const sys::fs::path base = runtime != nullptr && *runtime != '\0' ? runtime : "/tmp";
@@ -76,7 +72,7 @@ NodeAgent::NodeAgent(LaunchOptions options, const Clock& clock)
       clock_(clock),
       base_(Variables::inherited()),
       signals_(watched_signals(options_)),
-      facts_(facts_of(options_, is_alone(options_) ? "" : endpoints_of(options_).front().first)),
+      facts_(facts_of(options_, options_.is_alone() ? "" : endpoints_of(options_).front().first)),
       cpus_(options_.numa_binding.empty()
                 ? std::vector<std::vector<int>>()
                 : numa_cpus(options_.numa_binding, options_.workers, this_machine())),
@@ -112,15 +108,16 @@ void NodeAgent::open_link() {
     callbacks.on_message = [this](const Down& message) { on_down(message); };
     callbacks.on_fenced = [this](const std::string& why) { on_fenced(why); };
     callbacks.on_fence_lifted = [this] { health_.fenced = false; };
-    callbacks.on_gone = [this](const std::string& why) { on_gone(why); };
+    callbacks.on_gone = [this](Gone how, const std::string& why) { on_gone(how, why); };
     callbacks.on_note = [this](const Effects::Note& what) { note(what.what, what.fields); };
     callbacks.make_hello = [this] { return hello(); };
     Policy policy = policy_of(options_);
-    if (is_alone(options_)) {
+    if (options_.is_alone()) {
         link_ = make_local_link(poller_, std::move(policy), std::move(callbacks));
     } else {
         RemoteOptions remote;
         remote.endpoints = endpoints_of(options_);
+        remote.external = options_.elastic;
         remote.may_host = options_.rdzv_backend != "static" || options_.node_rank.value_or(0) == 0;
         remote.token = options_.token;
         remote.policy = std::move(policy);
@@ -134,7 +131,7 @@ void NodeAgent::open_link() {
 
 up::Hello NodeAgent::hello() {
     // The first generation of a job on one machine gets the port that was asked for, if it is free.
-    const int wanted = options_.rdzv_backend == "static" && is_alone(options_) && !assignment_
+    const int wanted = options_.rdzv_backend == "static" && options_.is_alone() && !assignment_
                            ? options_.master_port
                            : 0;
     up::Hello hello;
@@ -169,8 +166,9 @@ int NodeAgent::run() {
     }
     note("launcher_started", {{"pid", std::to_string(::getpid())}, {"script", options_.script}});
     update_health("gathering");
+    open_node_socket();
     open_link();
-    if (!is_alone(options_)) {
+    if (!options_.is_alone()) {
         schedule_warm_up(kIdleWarmUpDelay);
         poller_.set_timer("waiting", Deadline::in(kSayWaiting), [this] {
             if (assignment_ || finish_) return;
@@ -192,35 +190,39 @@ void NodeAgent::on_down(const Down& message) {
     if (const auto* order = std::get_if<down::Abort>(&message)) abort(*order);
     if (const auto* order = std::get_if<down::CheckpointNow>(&message)) checkpoint_now(*order);
     if (const auto* order = std::get_if<down::Finish>(&message)) finish(*order);
-    if (const auto* order = std::get_if<down::Refused>(&message)) on_gone(order->why);
+    if (const auto* order = std::get_if<down::Refused>(&message)) {
+        on_gone(Gone::refused, order->why);
+    }
 }
 
 void NodeAgent::on_fenced(const std::string& why) {
     health_.fenced = true;
     note("fenced", {{"why", why}});
-    if (!assignment_) return;
+    if (!assignment_ || settling_) return;
+    say_ended(to_string(Cause::infrastructure));
     sys::write_all(2, format("trainyard run: stopped the workers of generation {}: {}\n",
                              assignment_->generation, why));
     stop_workers({});
 }
 
-void NodeAgent::on_gone(const std::string& why) {
+void NodeAgent::on_gone(Gone how, const std::string& why) {
+    refused_ = refused_ || how == Gone::refused;
     finish({.verdict = Verdict::failed, .cause = Cause::infrastructure, .why = why, .root = {}});
 }
 
 void NodeAgent::finish(const down::Finish& order) {
     if (finish_) return;
     finish_ = order;
-    if (assignment_ && !workers_->empty()) {
-        if (!stopping_) stop_workers({.signal = SIGTERM, .grace = options_.abort_grace});
-        return;
-    }
-    conclude();
+    say_ended(order.verdict == Verdict::succeeded ? "succeeded" : to_string(order.cause));
+    if (!assignment_) return conclude();
+    if (workers_->empty()) return workers_stopped();
+    if (!stopping_) stop_workers({.signal = SIGTERM, .grace = options_.abort_grace});
 }
 
 int NodeAgent::exit_code_for(const down::Finish& order) const {
     if (order.verdict == Verdict::succeeded) return 0;
     if (!options_.semantic_exit_codes) return 1;
+    if (refused_) return kMisfit;
     if (order.verdict == Verdict::drained) return kDrained;
     return order.cause == Cause::application || order.cause == Cause::hang ? kApplication
                                                                            : kRequeue;
@@ -257,7 +259,9 @@ void NodeAgent::conclude() {
             sys::write_all(2,
                            failure_summary(entrypoint_name(options_), full_host_name(), failures_));
         }
-        sys::write_all(2, format("trainyard run: the job failed: {}\n", finish_->why));
+        sys::write_all(2, format("trainyard run: {}: {}\n",
+                                 refused_ ? "the job does not take this node" : "the job failed",
+                                 finish_->why));
     }
 }
 
@@ -275,9 +279,10 @@ void NodeAgent::on_signal(int number) {
         return;
     }
     note("signal", {{"signal", sys::signal_name(number)}});
+    // The agent of an elastic job announces a departure over its socket; its SIGTERM ends the job.
     const bool announces =
-        number == SIGUSR1 ||
-        (number == SIGTERM && (!is_alone(options_) || !options_.checkpoint_dir.empty()));
+        number == SIGUSR1 || (number == SIGTERM && !options_.elastic &&
+                              (!options_.is_alone() || !options_.checkpoint_dir.empty()));
     if (announces && !leaving_ && !killed_by_ && !finish_) {
         leave(std::nullopt, format("{} received", sys::signal_name(number)),
               number == SIGUSR1 ? 0 : number);
@@ -314,17 +319,18 @@ void NodeAgent::leave(std::optional<milliseconds> deadline, const std::string& w
 
 void NodeAgent::stop_by_signal(int number) {
     if (killed_by_ || exit_code_) {
+        if (settling_) return end_generation();
         if (assignment_) stop_workers({});  // asked twice: now
         return;
     }
     killed_by_ = number;
-    if (!is_alone(options_)) link_->send(up::Leaving{milliseconds(0), sys::signal_name(number)});
-    if (assignment_ && !workers_->empty()) {
-        stopping_ = false;  // this grace replaces any other
-        stop_workers({.signal = number, .grace = options_.shutdown_timeout});
-    } else {
-        conclude();
-    }
+    // Every node of an elastic job is told at the same time: none of them ends the others' grace.
+    const bool others_must_know = !options_.is_alone() && !options_.elastic;
+    if (others_must_know) link_->send(up::Leaving{milliseconds(0), sys::signal_name(number)});
+    if (!assignment_) return conclude();
+    if (workers_->empty()) return workers_stopped();
+    stopping_ = false;  // this grace replaces any other
+    stop_workers({.signal = number, .grace = options_.shutdown_timeout});
 }
 
 void NodeAgent::on_guard_died() {

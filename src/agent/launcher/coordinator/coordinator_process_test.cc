@@ -97,7 +97,7 @@ struct Fleet {
             node.fenced_at = clock.monotonic();
             if (node.running != 0) stop(node, node.running);
         };
-        callbacks.on_gone = [&node](const std::string& why) { node.gone = why; };
+        callbacks.on_gone = [&node](Gone, const std::string& why) { node.gone = why; };
         callbacks.on_note = [&node](const rendezvous::Effects::Note& note) {
             node.notes.push_back(note.what);
             if (note.what == "coordinator_started")

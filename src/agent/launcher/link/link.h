@@ -16,6 +16,12 @@
 
 namespace ty::agent {
 
+/// Why there will be no coordinator for us.
+enum class Gone {
+    unreachable,
+    refused,  ///< another token, another job, another size: trying again changes nothing
+};
+
 struct LinkCallbacks {
     std::function<void(const rendezvous::Down&)> on_message;
     /// Our lease is over (Policy::fence since the last answered beat was sent): the workers must
@@ -26,7 +32,7 @@ struct LinkCallbacks {
     std::function<void()> on_fence_lifted;
     /// There is no coordinator any more and none can be reached within Policy::join_timeout, or it
     /// refused us for good.
-    std::function<void(const std::string& why)> on_gone;
+    std::function<void(Gone how, const std::string& why)> on_gone;
     /// A line for --events and the log: {what, fields}.
     std::function<void(const rendezvous::Effects::Note&)> on_note;
     /// What a Hello has to say at this moment (running generation, leased port, warm).
@@ -51,6 +57,9 @@ std::unique_ptr<Link> make_local_link(sys::Poller& poller, rendezvous::Policy po
 struct RemoteOptions {
     /// First is the job's; further ones (comma-separated on the command line) are tried in turn.
     std::vector<std::pair<std::string, std::uint16_t>> endpoints;
+    /// The coordinator belongs to no node: nobody hosts or succeeds it, and it is waited for
+    /// without end.
+    bool external = false;
     bool may_host = true;  ///< c10d: bind the endpoint if it is ours; static: only node rank 0
     std::string token;     ///< shared secret of the job
     rendezvous::Policy policy;

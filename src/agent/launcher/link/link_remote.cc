@@ -54,20 +54,17 @@ void RemoteLink::open() {
                                             options_.state_dir.string())}});
         options_.state_dir.clear();
     }
-    const bool loopback =
-        literal_address(options_.facts.address, 0).value_or(SocketAddress()).is_loopback();
-    successor_listener_ = bind_port(0, loopback);
-    if (successor_listener_.is_open() && start_listening(successor_listener_.get())) {
-        options_.facts.successor_port = bound_port(successor_listener_.get());
-    } else {
-        options_.facts.successor_port = 0;
+    options_.facts.successor_port = 0;
+    if (!options_.external) {
+        const bool loopback =
+            literal_address(options_.facts.address, 0).value_or(SocketAddress()).is_loopback();
+        successor_listener_ = bind_port(0, loopback);
+        if (successor_listener_.is_open() && start_listening(successor_listener_.get())) {
+            options_.facts.successor_port = bound_port(successor_listener_.get());
+        }
     }
-    poller_.set_timer(timer("gone"), Deadline::in(options_.policy.join_timeout), [this] {
-        give_up(format("no coordinator could be reached at {}:{} within {} s{}{}",
-                       options_.endpoints[0].first, options_.endpoints[0].second,
-                       options_.policy.join_timeout.count() / 1000,
-                       last_trouble_.empty() ? "" : ": ", last_trouble_));
-    });
+    arm_patience(format("at {}:{} within {} s", options_.endpoints[0].first,
+                        options_.endpoints[0].second, options_.policy.join_timeout.count() / 1000));
     Resolver::Names names = options_.endpoints;
     const bool all_literal = std::ranges::all_of(names, [](const auto& name) {
         return literal_address(name.first, name.second).has_value();
@@ -78,6 +75,16 @@ void RemoteLink::open() {
     }
     resolver_ = std::make_unique<Resolver>(std::move(names));
     poller_.add(resolver_->fd(), [this] { on_resolved(); });
+}
+
+/// Without end where somebody else knows better when the job is over.
+void RemoteLink::arm_patience(const std::string& what) {
+    if (options_.external) return;
+    poller_.set_timer(timer("gone"), Deadline::in(options_.policy.join_timeout), [this, what] {
+        give_up(Gone::unreachable,
+                format("no coordinator could be reached{}{}{}{}", what.empty() ? "" : " ", what,
+                       last_trouble_.empty() ? "" : ": ", last_trouble_));
+    });
 }
 
 // ---- one attempt
@@ -178,7 +185,7 @@ void RemoteLink::read_frames() {
         }
         // Perhaps it is another job that is about to leave this port; not for long, though.
         if (denied && !lease_.is_held() && now - *denied_since_ > kRefusalPatience) {
-            return give_up(error.message());
+            return give_up(Gone::refused, error.message());
         }
         end_attempt(Outcome::unsuited,
                     format("{}: {}", candidate_.address.text(), error.message()));
@@ -188,7 +195,8 @@ void RemoteLink::read_frames() {
 void RemoteLink::take_frame(std::string_view frame) {
     if (stage_ != Stage::shaking) return take_message(rendezvous::decode_down(frame));
     if (!greeted_) {
-        if (const std::optional<std::string> moved = read_moved(frame)) {
+        const std::optional<std::string> moved = read_moved(frame);
+        if (moved && !options_.external) {
             return follow_signpost(*moved);
         }
         socket_.queue(introduction_->answer(frame, ids_));
@@ -232,7 +240,9 @@ void RemoteLink::take_message(const rendezvous::Down& message) {
         snapshot_ = snapshot->state;
         return;
     }
-    if (const auto* refused = std::get_if<down::Refused>(&message)) return give_up(refused->why);
+    if (const auto* refused = std::get_if<down::Refused>(&message)) {
+        return give_up(Gone::refused, refused->why);
+    }
     if (const auto* welcome = std::get_if<down::Welcome>(&message)) on_welcome(*welcome);
     if (const auto* start = std::get_if<down::Start>(&message)) {
         successors_ = start->assignment.successors;
@@ -348,9 +358,7 @@ void RemoteLink::end_attempt(Outcome outcome, const std::string& why) {
         lost_ = true;
         signpost_.reset();
         note("coordinator_lost", {{"why", why}});
-        poller_.set_timer(timer("gone"), Deadline::in(options_.policy.join_timeout), [this] {
-            give_up(format("no coordinator could be reached: {}", last_trouble_));
-        });
+        arm_patience("");
         new_round();
         return next_candidate();
     }
@@ -365,7 +373,7 @@ void RemoteLink::end_attempt(Outcome outcome, const std::string& why) {
     next_candidate();
 }
 
-void RemoteLink::give_up(const std::string& why) {
+void RemoteLink::give_up(Gone how, const std::string& why) {
     if (stage_ == Stage::over) return;
     let_go(Outcome::ended);
     ++epoch_;
@@ -373,7 +381,7 @@ void RemoteLink::give_up(const std::string& why) {
     for (const char* what : {"beat", "attempt", "retry", "gone", "yield"}) {
         poller_.cancel_timer(timer(what));
     }
-    if (callbacks_.on_gone) callbacks_.on_gone(why);
+    if (callbacks_.on_gone) callbacks_.on_gone(how, why);
 }
 
 void RemoteLink::close(milliseconds patience) {

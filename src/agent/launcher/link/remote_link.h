@@ -69,7 +69,8 @@ private:
     void lift_fence();
     void end_attempt(Outcome outcome, const std::string& why);
     void let_go(Outcome outcome);
-    void give_up(const std::string& why);
+    void arm_patience(const std::string& what);
+    void give_up(Gone how, const std::string& why);
     void note(const std::string& what,
               std::vector<std::pair<std::string, std::string>> fields = {});
     milliseconds patience() const;

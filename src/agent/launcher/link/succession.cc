@@ -41,7 +41,7 @@ void RemoteLink::begin() {
                              "its run id, which others may know"}});
     }
     const auto& [name, port] = options_.endpoints[0];
-    if (!options_.state_dir.empty() && port != 0 &&
+    if (!options_.external && !options_.state_dir.empty() && port != 0 &&
         std::ranges::any_of(endpoints_[0], is_of_this_machine)) {
         where_ = CoordinatorLog::path_for(options_.state_dir, options_.policy.run_id,
                                           format("{}:{}", name, port));
@@ -55,7 +55,7 @@ void RemoteLink::begin() {
 /// True when this agent is the first of the job on the endpoint's machine.
 bool RemoteLink::try_to_host() {
     signpost_.reset();
-    if (!options_.may_host || host_ || lease_.is_held()) return false;
+    if (options_.external || !options_.may_host || host_ || lease_.is_held()) return false;
     const auto& [name, port] = options_.endpoints[0];
     const bool is_here = port == 0 || std::ranges::any_of(endpoints_[0], is_of_this_machine);
     if (!is_here) return false;
@@ -191,7 +191,7 @@ void RemoteLink::on_hopeless(const std::string& why) {
     // From a timer: we are inside a call of the host's.
     poller_.set_timer(timer("hopeless"), Deadline::in(milliseconds(0)), [this, why] {
         host_.reset();
-        give_up(why);
+        give_up(Gone::unreachable, why);
     });
 }
 
@@ -272,7 +272,7 @@ void RemoteLink::put_up_signpost() {
     signpost_.reset();
     const auto& [name, port] = options_.endpoints[0];
     const bool is_here = port != 0 && std::ranges::any_of(endpoints_[0], is_of_this_machine);
-    if (host_ || !is_here) return;
+    if (host_ || !is_here || options_.external) return;
     const std::optional<SocketAddress> literal = literal_address(name, port);
     sys::Fd listener = bind_port(port, literal && literal->is_loopback());
     if (!listener.is_open() || !start_listening(listener.get())) return;

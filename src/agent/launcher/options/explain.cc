@@ -45,27 +45,23 @@ std::string map_text(const StreamMap& map) {
     return text + "; others: nothing";
 }
 
-bool is_alone(const LaunchOptions& options) {
-    return options.max_nodes == 1;
-}
-
 void explain_place(const LaunchOptions& options, Lines& lines) {
     const std::string nodes = options.min_nodes == options.max_nodes
                                   ? format("{}", options.max_nodes)
                                   : format("{} to {}", options.min_nodes, options.max_nodes);
     lines.add("nodes", nodes + " (--nnodes)");
     lines.add("workers", format("{} on this node (--nproc-per-node)", options.workers));
-    if (options.node_rank && !is_alone(options)) {
+    if (options.node_rank && !options.is_alone()) {
         lines.add("place", format("{} (--node-rank, SLURM_NODEID or JOB_COMPLETION_INDEX)",
                                   *options.node_rank));
     }
-    if (is_alone(options)) {
+    if (options.is_alone()) {
         lines.add("rendezvous", format("inside this process; run id {}", options.rdzv_id));
     } else {
         lines.add("rendezvous", format("{} at {}; run id {}", options.rdzv_backend,
                                        options.rdzv_endpoint, options.rdzv_id));
     }
-    if (!is_alone(options)) {
+    if (!options.is_alone()) {
         lines.add("token", options.token.empty()
                                ? "none: whoever reaches the endpoint and knows the run id may join "
                                  "(--rdzv-token-file, TRAINYARD_RDZV_TOKEN)"
@@ -79,7 +75,7 @@ void explain_place(const LaunchOptions& options, Lines& lines) {
                   : format("{} while this node has rank 0 (--local-addr)", options.local_addr));
     lines.add(
         "MASTER_PORT",
-        fixed && is_alone(options)
+        fixed && options.is_alone()
             ? format("{} (--master-port)", options.master_port)
             : format("{}leased by the node with rank 0 from {} to {}, a new one per generation "
                      "(--port-range)",
@@ -109,7 +105,7 @@ void explain_recovery(const LaunchOptions& options, Lines& lines) {
     }
     lines.add("budget",
               format("hang: {}", budget_text(options, "hang", "as failures of the program")));
-    if (!is_alone(options)) {
+    if (!options.is_alone()) {
         lines.add("new nodes",
                   options.resize == "auto"
                       ? format("at the next checkpoint if one can be seen, else now: {}",
@@ -129,7 +125,7 @@ void explain_recovery(const LaunchOptions& options, Lines& lines) {
     std::string warm = "interpreters with torch imported stand by for restarts";
     if (!options.warm) warm = "off (--no-warm)";
     if (options.warm && options.no_python && !options.run_path) warm = "not used: --no-python";
-    if (options.warm && options.max_restarts == 0 && is_alone(options)) {
+    if (options.warm && options.max_restarts == 0 && options.is_alone()) {
         warm = "not used: nothing can restart (--max-restarts 0, one node)";
     }
     lines.add("warm pool", warm);
@@ -171,7 +167,7 @@ void explain_ending(const LaunchOptions& options, Lines& lines) {
         sources += format("; {} before {}", seconds_text(options.drain_before),
                           format_iso8601(*options.end_time));
     }
-    const bool term = !is_alone(options) || !options.checkpoint_dir.empty();
+    const bool term = !options.is_alone() || !options.checkpoint_dir.empty();
     lines.add("leave on",
               format("{}SIGUSR1{}; at most {} for a checkpoint (--drain-timeout)",
                      term ? "SIGTERM; " : "", sources, seconds_text(options.drain_timeout)));
@@ -208,14 +204,14 @@ void explain_worker(const LaunchOptions& options, Lines& lines) {
     lines.add("command", command);
     if (!options.numa_binding.empty()) explain_cpus(options, lines);
     // The first generation as it looks when the least number of nodes has come and this is rank 0.
-    const rendezvous::Assignment first{.generation = 1,
-                                       .group_world_size = options.min_nodes,
-                                       .world_size = options.min_nodes * options.workers,
-                                       .role_world_size = options.min_nodes * options.workers,
-                                       .master_address = "<address>",
-                                       .master_port = is_alone(options) && options.master_port_given
-                                                          ? options.master_port
-                                                          : options.port_low};
+    const rendezvous::Assignment first{
+        .generation = 1,
+        .group_world_size = options.min_nodes,
+        .world_size = options.min_nodes * options.workers,
+        .role_world_size = options.min_nodes * options.workers,
+        .master_address = "<address>",
+        .master_port = options.is_alone() && options.master_port_given ? options.master_port
+                                                                       : options.port_low};
     const Variables inherited = Variables::inherited();
     const auto known = inherited.list();
     const std::set<std::string> before(known.begin(), known.end());

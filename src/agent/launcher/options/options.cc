@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a split command line to LaunchOptions: defaults, variables and what torchrun derives.
 #include "agent/launcher/options/options.h"
+#include "agent/launcher/options/elastic.h"
 #include "agent/launcher/options/option_values.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -165,6 +166,7 @@ void read_rendezvous(const Values& values, LaunchOptions& options) {
 }
 
 std::string read_token(const Values& values, LaunchOptions& options) {
+    if (options.elastic) return values.env()("TRAINYARD_RDZV_TOKEN").value_or("");
     std::string file = values.text("rdzv-token-file");
     const auto key = options.rdzv_conf.find("token_file");
     if (file.empty() && key != options.rdzv_conf.end()) file = key->second;
@@ -287,8 +289,18 @@ void read_observation(const Values& values, LaunchOptions& options) {
     }
 }
 
-LaunchOptions read_options(const Values& values) {
+/// A program under this launcher has as long as its box's own end leaves it, and whoever started
+/// the box must be able to tell a bad program from a bad day.
+void settle_as_elastic(const Values& values, LaunchOptions& options) {
+    constexpr milliseconds kUntilTheBoxEnds{120000};
+    if (!values.has("shutdown-timeout")) options.shutdown_timeout = kUntilTheBoxEnds;
+    options.semantic_exit_codes = true;
+    options.node_socket = values.env()(kNodeSocket).value_or("");
+}
+
+LaunchOptions read_options(const Values& values, bool elastic) {
     LaunchOptions options;
+    options.elastic = elastic;
     refuse_plugins(values);
     read_rendezvous(values, options);
     read_workers(values, options);
@@ -297,6 +309,7 @@ LaunchOptions read_options(const Values& values) {
     read_ending(values, options);
     read_observation(values, options);
     options.token = read_token(values, options);
+    if (elastic) settle_as_elastic(values, options);
     return options;
 }
 
@@ -307,7 +320,11 @@ std::variant<LaunchOptions, Usage> parse_launch(const std::vector<std::string>& 
     try {
         SplitLine line = split_line(words, env);
         if (line.help) return Usage{.exit_code = 0, .text = launch_help()};
-        return read_options(Values(std::move(line), env));
+        const bool elastic = !env(kElasticNodes).value_or("").empty();
+        const std::string changes = elastic ? take_membership(line, env) : std::string();
+        LaunchOptions options = read_options(Values(std::move(line), env), elastic);
+        options.elastic_changes = changes;
+        return options;
     } catch (const Error& error) {
         return Usage{.exit_code = 2,
                      .text = format("{}trainyard run: error: {}\n", launch_usage(), error.what())};

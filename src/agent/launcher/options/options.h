@@ -83,6 +83,14 @@ struct LaunchOptions {
     bool semantic_exit_codes = false;         ///< --exit-code-policy semantic
     int port_low = 20000, port_high = 32700;  ///< --port-range for leased MASTER_PORTs
     bool explain = false;
+
+    // ---- an elastic job's (options/elastic.h)
+    bool elastic = false;         ///< the coordinator is no node's; membership comes from variables
+    std::string elastic_changes;  ///< what they changed; empty: nothing
+    std::string node_socket;      ///< of the agent outside the box; empty: nobody listens
+
+    /// One node, which meets nobody: its coordinator is in the launcher itself.
+    bool is_alone() const { return max_nodes == 1 && !elastic; }
 };
 
 /// Nothing to launch: print `text` and exit (help, version, a wrong command line).

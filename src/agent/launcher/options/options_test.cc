@@ -308,6 +308,88 @@ TEST_CASE("the token comes from a file or a variable") {
     CHECK(parsed({"s"}, env).token == "other");
 }
 
+namespace {
+
+std::optional<std::string> elastic_variables(const std::string& name) {
+    static const std::map<std::string, std::string> kVariables = {
+        {"TRAINYARD_ELASTIC_NODES", "1:4"},
+        {"TRAINYARD_RDZV_ENDPOINT", "10.84.255.254:29400"},
+        {"TRAINYARD_RDZV_ID", "job.1"},
+        {"TRAINYARD_RDZV_TOKEN", "secret"},
+        {"TRAINYARD_NODE_SLOT", "2"},
+        {"TRAINYARD_NODE_SOCKET", "/run/node"},
+        {"TRAINYARD_CHECKPOINT_DIR", "/opt/ml/checkpoints"},
+        {"TRAINYARD_MAX_RESTARTS", "3"},
+        {"PET_NNODES", "5"},
+        {"SLURM_NODEID", "7"}};
+    const auto found = kVariables.find(name);
+    return found == kVariables.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<std::string> half_of_the_variables(const std::string& name) {
+    return name == "TRAINYARD_ELASTIC_NODES" ? std::optional<std::string>("1:4") : std::nullopt;
+}
+
+}  // namespace
+
+TEST_CASE("the variables of an elastic job take the place of what the command line says") {
+    const LaunchOptions options =
+        parsed({"--nnodes", "2", "--node-rank=1", "--master-addr", "algo-1", "--master-port",
+                "7777", "--rdzv-backend", "etcd", "--nproc-per-node", "8", "--max-restarts=0",
+                "--budget", "hang=1", "--rdzv-id", "job.1", "train.py", "--nnodes", "9"},
+               elastic_variables);
+    CHECK(options.elastic);
+    CHECK(options.min_nodes == 1);
+    CHECK(options.max_nodes == 4);
+    CHECK(options.rdzv_backend == "c10d");
+    CHECK(options.rdzv_endpoint == "10.84.255.254:29400");
+    CHECK(options.rdzv_id == "job.1");
+    CHECK(options.token == "secret");
+    CHECK(options.node_rank == 2);
+    CHECK(options.max_restarts == 3);
+    CHECK(options.checkpoint_dir == "/opt/ml/checkpoints");
+    CHECK(options.node_socket == "/run/node");
+    CHECK(options.budgets.empty());
+    CHECK(options.semantic_exit_codes);
+    CHECK(options.shutdown_timeout == seconds(120));
+    CHECK(options.workers == 8);
+    CHECK(options.script_args == Words{"--nnodes", "9"});
+    CHECK(options.elastic_changes ==
+          "--nnodes 2 becomes 1:4, --node-rank 1 becomes 2, --max-restarts 0 becomes 3, "
+          "--rdzv-backend etcd becomes c10d, --master-addr does not count, "
+          "--master-port does not count, --budget does not count");
+}
+
+TEST_CASE("an elastic job says nothing where the command line says nothing else") {
+    const EnvLookup env = [](const std::string& name) {
+        return name == "PET_NNODES" ? std::nullopt : elastic_variables(name);
+    };
+    const LaunchOptions options =
+        parsed({"--shutdown-timeout", "5", "--rdzv-backend=c10d", "train.py"}, env);
+    CHECK(options.elastic_changes.empty());
+    CHECK(options.shutdown_timeout == seconds(5));
+    CHECK_FALSE(options.is_alone());
+}
+
+TEST_CASE("an elastic job names the variables it was started without, and what stands in them") {
+    CHECK(has(refusal({"s"}, half_of_the_variables),
+              "TRAINYARD_ELASTIC_NODES is set and TRAINYARD_RDZV_ENDPOINT is not"));
+    const EnvLookup wrong = [](const std::string& name) {
+        return name == "TRAINYARD_NODE_SLOT" ? std::optional<std::string>("x")
+                                             : elastic_variables(name);
+    };
+    CHECK(has(refusal({"s"}, wrong), "TRAINYARD_NODE_SLOT"));
+}
+
+TEST_CASE("--standalone and a token file are the job's to overrule, too") {
+    const LaunchOptions options = parsed(
+        {"--standalone", "--nnodes=1:4", "--rdzv-token-file", "/nowhere", "s"}, elastic_variables);
+    CHECK_FALSE(options.standalone);
+    CHECK(options.token == "secret");
+    CHECK(options.elastic_changes ==
+          "--standalone does not count, --rdzv-token-file does not count");
+}
+
 TEST_CASE("help names every flag and ends well") {
     const auto result = parse_launch({"--nnodes=2", "--help"}, no_variables);
     const auto* usage = std::get_if<Usage>(&result);
