@@ -3,6 +3,7 @@
 #include "agent/agent.h"
 #include "agent/launcher/launch.h"
 #include "agent/launcher/link/link.h"
+#include "agent/network/network_main.h"
 #include "agent/sandbox/box.h"
 #include "agent/sandbox/sandbox.h"
 #include "base/error.h"
@@ -18,7 +19,7 @@
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: trainyard-agent run <folder> | launch ... | box | probe | version\n"
+    "usage: trainyard-agent run <folder> | network <folder> | launch ... | box | probe | version\n"
     "run is started by trainyardd; <folder> holds start.json. launch is `trainyard run`. probe "
     "says "
     "which sandbox this machine allows.\n";
@@ -35,6 +36,8 @@ int probe() {
 int dispatch(const std::vector<std::string_view>& words) {
     if (words.size() == 2 && words[0] == "run")
         return ty::agent::run_agent(ty::sys::fs::path(words[1]));
+    if (words.size() == 2 && words[0] == "network")
+        return ty::agent::network_main(ty::sys::fs::path(words[1]));
     if (!words.empty() && words[0] == "launch") {
         return ty::agent::launch_main({words.begin() + 1, words.end()});
     }
@@ -57,6 +60,11 @@ int dispatch(const std::vector<std::string_view>& words) {
 
 int main(int argc, char** argv) {
     try {
+        // A box of an elastic job finds us as "torchrun" in its PATH.
+        const std::string_view name = argc > 0 ? argv[0] : "";
+        if (name.substr(name.rfind('/') + 1) == "torchrun") {
+            return ty::agent::launch_main({argv + 1, argv + argc});
+        }
         return dispatch({argv + 1, argv + argc});
     } catch (const ty::Error& error) {
         ty::log::error("agent failed", {{"error", error.what()}});

@@ -119,9 +119,7 @@ public:
         }
         link("../run", "var/run");
         mount_at("proc", plan_.root + "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
-        Tree::clone("/sys")
-            .set(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
-            .place(root_.get(), "sys");
+        system_information();
         devices();
         for (auto& [tree, target] : binds) {
             make_target(target, target_is_folder(target));
@@ -211,6 +209,21 @@ private:
             Tree::clone(path)
                 .set(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
                 .place(root_.get(), name);
+        }
+    }
+
+    /// The machine's /sys; in a network of its own, where that is allowed, one that shows the
+    /// interfaces of that network.
+    void system_information() {
+        constexpr std::uint64_t kPassive =
+            MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+        const bool own = plan_.joins_network &&
+                         ::mount("sysfs", (plan_.root + "/sys").c_str(), "sysfs",
+                                 MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
+        if (!own) {
+            Tree::clone("/sys").set(kPassive).place(root_.get(), "sys");
+        } else if (exists(plan_.root + "/sys/fs/cgroup")) {
+            Tree::clone("/sys/fs/cgroup").set(kPassive).place(root_.get(), "sys/fs/cgroup");
         }
     }
 
