@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent.h"
 
-#include "agent/channels/channels.h"
-#include "agent/contract/input_config.h"
-#include "agent/contract/results.h"
 #include "agent/control_plane.h"
+#include "agent/life.h"
 #include "agent/orders.h"
-#include "agent/runner.h"
-#include "agent/script/launch.h"
-#include "agent/shipping/log_pump.h"
-#include "agent/transfer/meter.h"
-#include "agent/transfer/upload.h"
+#include "agent/partition.h"
 #include "agent/uplink.h"
+#include "agent/verdict.h"
 #include "aws/aws.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -23,7 +18,6 @@
 #include <optional>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ty::agent {
@@ -32,261 +26,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char* kDownloading = "Downloading input data";
-constexpr const char* kTraining = "Training image download completed. Training in progress.";
-constexpr const char* kUploading = "Uploading generated training model";
 constexpr milliseconds kTransferLimit = 24h;
 constexpr milliseconds kPlanPatience = 30s;
-
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);
-    return value != nullptr ? value : "";
-}
-
-std::string cut_reason(const std::string& text) {
-    return std::string(truncate_utf8(to_valid_utf8(text), kReasonLimit));
-}
-
-plan::Outcome failed(const std::string& reason, std::optional<int> code = std::nullopt) {
-    return {.kind = plan::Outcome::Kind::failed, .reason = cut_reason(reason), .exit_code = code};
-}
-
-plan::Outcome agent_error(const std::string& what) {
-    return {.kind = plan::Outcome::Kind::agent_error,
-            .reason = cut_reason("InternalServerError: " + what),
-            .exit_code = std::nullopt};
-}
-
-/// Whose fault a failed transfer is: what the request or the data can mend is the user's.
-bool is_users(Code code) {
-    switch (code) {
-        case Code::invalid:
-        case Code::not_found:
-        case Code::conflict:
-        case Code::denied:
-        case Code::exhausted:
-        case Code::corrupt:
-        case Code::unsupported:
-            return true;
-        case Code::unavailable:
-        case Code::timed_out:
-        case Code::cancelled:
-        case Code::internal:
-            return false;
-    }
-    return false;
-}
-
-/// The job's own life, once the plan is here.
-class Job {
-public:
-    Job(const plan::NodePlan& plan, const HostPaths& paths, ProbeResult probe, LogPump& pump,
-        Uplink& uplink, Orders& orders, SystemClock& clock)
-        : plan_(plan),
-          paths_(paths),
-          pump_(pump),
-          uplink_(uplink),
-          orders_(orders),
-          clock_(clock),
-          runner_(plan, paths, std::move(probe), pump, orders),
-          by_(Deadline::in(kTransferLimit)) {
-        make_client_ = [this] {
-            const plan::Credentials& keys = plan_.credentials;
-            return std::make_unique<aws::S3Client>(
-                http::parse_url(plan_.endpoint),
-                aws::Credentials{keys.access_key, keys.secret_key, keys.session_token},
-                plan_.region, clock_);
-        };
-    }
-
-    plan::Finished run() {
-        uplink_.emit(plan::AgentUp{::getpid(), runner_.description()});
-        plan::Finished finished;
-        try {
-            finished.outcome = stage_and_train();
-            if (trained_ && !orders_.now().gone)
-                finished.model_uploaded = collect(finished.outcome);
-        } catch (const Error& error) {
-            finished.outcome = explain(error);
-        }
-        return finished;
-    }
-
-private:
-    plan::Outcome stage_and_train() {
-        say_environment();
-        const sys::HostFacts host = sys::read_host();
-        write_ml_tree(paths_, plan_, host.network_interface);
-        uplink_.emit(plan::PhaseChanged{plan::Phase::downloading, kDownloading});
-        if (auto outcome = stage()) return *outcome;
-        uplink_.emit(plan::PhaseChanged{plan::Phase::training, kTraining});
-        const Deadline until = Deadline::in(plan_.limits.max_runtime);
-        NodeFacts facts;
-        facts.paths = runner_.program_paths();
-        facts.network_interface = host.network_interface;
-        facts.cpus = plan_.limits.cpus > 0 ? plan_.limits.cpus : host.cpus;
-        facts.home = runner_.home();
-        facts.language = variable("LANG");
-        facts.time_zone = variable("TZ");
-        const std::string cache = variable("TRAINYARD_CACHE");
-        const LaunchContext context{
-            plan_,
-            paths_,
-            facts,
-            runner_,
-            pump_,
-            orders_,
-            make_client_,
-            cache.empty() ? paths_.folder.parent_path().parent_path().parent_path() / "cache"
-                          : sys::fs::path(cache),
-            by_};
-        const Launch launch = prepare_launch(context);
-        if (launch.interrupted) return stopped();
-        if (launch.refusal) {
-            pump_.say(*launch.refusal);
-            return failed(*launch.refusal, 1);
-        }
-        trained_ = true;
-        return judge(launch, runner_.run(launch.run, until, plan_.limits.stop_grace));
-    }
-
-    void say_environment() {
-        const plan::Environment& environment = plan_.environment;
-        pump_.say(format(
-            "image {} runs as environment \"{}\": {}", environment.image, environment.name,
-            environment.description.empty() ? "the host's own programs" : environment.description));
-        pump_.say("sandbox: " + runner_.description());
-        for (const std::string& warning : plan_.warnings) pump_.say("warning: " + warning);
-    }
-
-    /// nullopt: everything is there.
-    std::optional<plan::Outcome> stage() {
-        Meter meter(kDownloading, clock_, [this](const std::string& text) {
-            uplink_.emit(plan::PhaseChanged{plan::Phase::downloading, text});
-        });
-        StageContext context;
-        context.make_client = make_client_;
-        context.paths = paths_;
-        context.say = [this](const std::string& text) { pump_.say(text); };
-        context.on_progress = [&meter](const Progress& progress) { meter.update(progress); };
-        context.by = by_;
-        try {
-            stage_channels(context, plan_.channels, orders_.halted());
-        } catch (const Error& error) {
-            if (error.code() == Code::cancelled || orders_.now().stop) return stopped();
-            if (!is_users(error.code())) return agent_error(error.what());
-            pump_.say(std::string("data download failed: ") + error.what());
-            return failed(std::string("ClientError: Data download failed:") + error.what());
-        }
-        return std::nullopt;
-    }
-
-    plan::Outcome judge(const Launch& launch, const RunEnd& end) {
-        const std::optional<int> code =
-            end.box.exit ? std::optional(end.box.exit->shell_code()) : std::nullopt;
-        switch (end.why) {
-            case RunEnd::Why::gone:
-            case RunEnd::Why::stopped:
-                return {.kind = plan::Outcome::Kind::stopped, .reason = {}, .exit_code = code};
-            case RunEnd::Why::timed_out:
-                return {.kind = plan::Outcome::Kind::timed_out, .reason = {}, .exit_code = code};
-            case RunEnd::Why::ended:
-                break;
-        }
-        if (!end.box.exit) return not_started(launch, end.box);
-        if (end.box.exit->ok())
-            return {.kind = plan::Outcome::Kind::completed, .reason = {}, .exit_code = 0};
-        ProgramEnd program;
-        program.exit = *end.box.exit;
-        program.out_of_memory = end.out_of_memory;
-        program.memory_limit = plan_.limits.memory;
-        program.command = launch.command;
-        program.script_mode = launch.script_mode;
-        return failed(
-            failure_reason(program, read_failure_file(paths_.failure().string()), end.tail), code);
-    }
-
-    plan::Outcome not_started(const Launch& launch, const BoxEnd& box) {
-        if (box.missing == 0) return agent_error("sandbox: " + box.failure);
-        const std::string& program = launch.run.argv.front();
-        std::string text = box.failure;
-        if (box.missing == ENOENT && program == "train" && plan_.entrypoint.empty()) {
-            text = format(
-                "image {} has no entry point and there is no program \"train\" on PATH; give the "
-                "environment "
-                "an entrypoint, or pass ContainerEntrypoint",
-                plan_.environment.image);
-        } else if (box.missing == ENOENT) {
-            text = format(
-                "program \"{}\" does not exist in the container, or its \"#!\" line names one that "
-                "does not",
-                program);
-        }
-        pump_.say(text);
-        const int code = box.missing == ENOENT ? 127 : 126;
-        return failed(algorithm_error(text, code), code);
-    }
-
-    plan::Outcome stopped() const {
-        return {.kind = plan::Outcome::Kind::stopped, .reason = {}, .exit_code = std::nullopt};
-    }
-
-    /// Results to S3, whatever the outcome. True when a model went there.
-    bool collect(plan::Outcome& outcome) {
-        uplink_.emit(plan::PhaseChanged{plan::Phase::uploading, kUploading});
-        Meter meter(kUploading, clock_, [this](const std::string& text) {
-            uplink_.emit(plan::PhaseChanged{plan::Phase::uploading, text});
-        });
-        const auto progress = [&meter](const Progress& now) { meter.update(now); };
-        const auto warn = [this](const std::string& text) { pump_.say("warning: " + text); };
-        try {
-            const aws::S3Uri uri = aws::parse_s3_uri(plan_.output.uri);
-            const auto upload = [&](const sys::fs::path& root, const std::string& name) {
-                switch (plan_.output.compression) {
-                    case plan::Output::Compression::gzip:
-                        return upload_archive(make_client_, root, uri.bucket,
-                                              uri.key + "/" + name + ".tar.gz", warn, progress, by_,
-                                              orders_.gone());
-                    case plan::Output::Compression::none:
-                        return upload_files(make_client_, root, uri.bucket, uri.key + "/" + name,
-                                            warn, progress, by_, orders_.gone());
-                }
-                return false;
-            };
-            const bool model = upload(paths_.model(), "model");
-            upload(paths_.output_data(), "output");
-            return model;
-        } catch (const Error& error) {
-            if (error.code() == Code::cancelled) return false;
-            pump_.say(std::string("upload of the results failed: ") + error.what());
-            if (outcome.kind == plan::Outcome::Kind::completed) {
-                const std::string text = std::string("Artifact upload failed:") + error.what();
-                outcome = is_users(error.code()) ? failed("ClientError: " + text, outcome.exit_code)
-                                                 : agent_error(text);
-            }
-            return false;
-        }
-    }
-
-    plan::Outcome explain(const Error& error) {
-        if (orders_.now().stop || orders_.now().gone) return stopped();
-        pump_.say(error.what());
-        if (error.code() == Code::exhausted)
-            return failed(std::string("ClientError: ") + error.what());
-        return agent_error(error.what());
-    }
-
-    const plan::NodePlan& plan_;
-    const HostPaths& paths_;
-    LogPump& pump_;
-    Uplink& uplink_;
-    Orders& orders_;
-    SystemClock& clock_;
-    Runner runner_;
-    const Deadline by_;
-    MakeClient make_client_;
-    bool trained_ = false;  ///< a program ran: there may be results
-};
 
 void write_pid_file(const sys::fs::path& folder) {
     sys::ProcessStat stat;
@@ -298,8 +39,26 @@ void write_pid_file(const sys::fs::path& folder) {
 
 /// The engine's lock travels with us; the job must not hold it on.
 void keep_lock() {
-    const auto number = parse_int(variable("TRAINYARD_LOCK_FD"));
+    const char* text = std::getenv("TRAINYARD_LOCK_FD");
+    const auto number = text != nullptr ? parse_int(text) : std::nullopt;
     if (number && *number > 2) (void)::fcntl(static_cast<int>(*number), F_SETFD, FD_CLOEXEC);
+}
+
+/// Clients of the job's object storage. While the network is cut their requests wait, as if they
+/// were lost and repeated.
+MakeClient clients(const plan::NodePlan& plan, const Partition& partition, Clock& clock) {
+    return [&plan, &partition, &clock] {
+        auto client = std::make_unique<aws::S3Client>(
+            http::parse_url(plan.endpoint),
+            aws::Credentials{plan.credentials.access_key, plan.credentials.secret_key,
+                             plan.credentials.session_token},
+            plan.region, clock);
+        client->set_gate([&partition] {
+            if (partition.is_cut())
+                throw_error(Code::unavailable, "Partition", "the network of this node is cut");
+        });
+        return client;
+    };
 }
 
 /// Deliver the end, last line first. Returns when the daemon has it or nobody wants it.
@@ -320,8 +79,10 @@ int run_agent(const sys::fs::path& folder) {
     HostPaths paths;
     paths.folder = folder;
     make_folders(paths.scratch());
-    const Start start = read_start(paths.start());
-    Orders orders;
+    Partition partition;
+    Start start = read_start(paths.start());
+    start.partition = &partition;
+    Orders orders(partition);
     TaskGroup listeners;
     listeners.start("signals", [&](const std::stop_token& stop) {
         // Whoever signals the agent wants the job gone, not finished.
@@ -330,13 +91,11 @@ int run_agent(const sys::fs::path& folder) {
             if (signals.next() != 0) orders.give_up();
         }
     });
-    Uplink uplink(start, paths.events(), clock,
-                  {.on_command =
-                       [&orders](const plan::Command& command) {
-                           if (const auto* stop = std::get_if<plan::Stop>(&command))
-                               orders.stop(stop->grace);
-                       },
-                   .on_gone = [&orders] { orders.give_up(); }});
+    Uplink uplink(
+        start, paths.events(), clock,
+        {.on_command = [&orders](std::uint64_t number,
+                                 const plan::Command& command) { orders.obey(number, command); },
+         .on_gone = [&orders] { orders.give_up(); }});
     switch (uplink.earlier()) {
         case Uplink::Earlier::none:
             break;
@@ -370,8 +129,17 @@ int run_agent(const sys::fs::path& folder) {
                  [&orders] { orders.give_up(); });
     plan::Finished finished;
     try {
-        Job job(plan.value(), paths, probe.finish(), pump, uplink, orders, clock);
-        finished = job.run();
+        const NodeContext node{start,
+                               plan.value(),
+                               paths,
+                               pump,
+                               uplink,
+                               orders,
+                               partition,
+                               clock,
+                               clients(plan.value(), partition, clock),
+                               Deadline::in(kTransferLimit)};
+        finished = live(node, probe.finish());
     } catch (const Error& error) {
         finished.outcome = agent_error(error.what());
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/control_plane.h"
 
+#include "agent/partition.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -45,9 +46,27 @@ Start read_start(const sys::fs::path& path) {
 }
 
 ControlPlane::ControlPlane(const Start& start)
-    : prefix_(http::parse_url(start.control_plane).path + "/agent/v1/"),
+    : partition_(start.partition),
+      prefix_(http::parse_url(start.control_plane).path + "/agent/v1/"),
       authorization_("Bearer " + start.token),
       client_(http::parse_url(start.control_plane)) {}
+
+/// One request, lost when the network is cut before its answer is here.
+http::ClientResponse ControlPlane::send(const http::ClientRequest& request, Deadline by,
+                                        const std::stop_token& stop) {
+    if (partition_ == nullptr) return client_.send(request, by, stop);
+    if (!partition_->wait_connected(stop))
+        throw_error(Code::cancelled, "Stopped", "a call was cancelled");
+    std::stop_source either;
+    const std::stop_callback on_stop(stop, [&either] { either.request_stop(); });
+    const std::stop_callback on_cut(partition_->cut(), [&either] { either.request_stop(); });
+    try {
+        return client_.send(request, by, either.get_token());
+    } catch (const Error& error) {
+        if (error.code() != Code::cancelled || stop.stop_requested()) throw;
+        throw_error(Code::unavailable, "Partition", "the network of this node is cut");
+    }
+}
 
 ControlPlane::Reply ControlPlane::call(std::string_view method, std::string_view what,
                                        std::string_view body, Deadline by,
@@ -58,7 +77,7 @@ ControlPlane::Reply ControlPlane::call(std::string_view method, std::string_view
     request.headers.add("Authorization", authorization_);
     if (!body.empty()) request.headers.add("Content-Type", "application/json");
     request.body = body;
-    http::ClientResponse response = client_.send(request, by, stop);
+    http::ClientResponse response = send(request, by, stop);
     if (response.status == 401) return {Verdict::gone, {}};
     if (response.status >= 200 && response.status < 300)
         return {Verdict::ok, std::move(response.body)};

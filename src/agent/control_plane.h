@@ -15,6 +15,8 @@
 
 namespace ty::agent {
 
+class Partition;
+
 /// start.json: all an agent is told; the rest it fetches.
 struct Start {
     std::string host;
@@ -22,6 +24,7 @@ struct Start {
     std::string token;
     std::string network;    ///< socket of the attempt's network process; empty: the machine's
     std::vector<int> gpus;  ///< ours, by index
+    Partition* partition = nullptr;  ///< while it lasts, calls are lost; set by the agent itself
 };
 /// Throws invalid naming the field.
 Start read_start(const sys::fs::path& path);
@@ -44,6 +47,10 @@ public:
                          milliseconds patience, const std::stop_token& stop);
 
 private:
+    http::ClientResponse send(const http::ClientRequest& request, Deadline by,
+                              const std::stop_token& stop);
+
+    Partition* partition_;
     std::string prefix_;
     std::string authorization_;
     http::Client client_;

@@ -32,20 +32,21 @@ namespace {
 /// One job from start to end; the agent runs on its own thread, as its process would.
 class JobRun {
 public:
-    JobRun() : folder_(dir_.path() / "runs/j-test.1/algo-1") {}
+    JobRun() = default;
 
     FakeDaemon daemon;
 
-    void start() {
-        daemon.prepare(folder_);
-        tasks_.start("agent", [this](const std::stop_token&) { run_agent(folder_); });
+    void start(const std::string& node = "algo-1") {
+        daemon.prepare(folder(node), node);
+        tasks_.start("agent", [this, node](const std::stop_token&) { run_agent(folder(node)); });
     }
-    plan::Finished wait() {
+    /// All that were started have ended; the end of one.
+    plan::Finished wait(const std::string& node = "algo-1") {
         tasks_.stop_and_join();
-        const auto end = daemon.finished();
+        const auto end = daemon.finished(node);
         REQUIRE(end.has_value());
         CHECK(daemon.complaints().empty());
-        CHECK(fs::exists(folder_ / "agent.done"));
+        CHECK(fs::exists(folder(node) / "agent.done"));
         return *end;
     }
     plan::Finished run() {
@@ -72,7 +73,9 @@ public:
         daemon.plan.hyperparameters.emplace_back("sagemaker_submit_directory",
                                                  "\"s3://src/source.tar.gz\"");
     }
-    fs::path folder() const { return folder_; }
+    fs::path folder(const std::string& node = "algo-1") const {
+        return dir_.path() / "runs/j-test.1" / node;
+    }
     const sys::TempDir& dir() const { return dir_; }
     /// Members of an uploaded archive: name to content.
     std::string member(const std::string& object, const std::string& name) {
@@ -86,7 +89,6 @@ public:
 
 private:
     sys::TempDir dir_;
-    fs::path folder_;
     TaskGroup tasks_;
 };
 
@@ -191,7 +193,7 @@ TEST_CASE("a stop reaches the program as SIGTERM and keeps the results") {
     if (!has_namespaces()) return;
     job.start();
     REQUIRE(job.daemon.wait_for_line("ready"));
-    job.daemon.command({.grace = 20s});
+    job.daemon.command(plan::Stop{20s});
     const plan::Finished end = job.wait();
     CHECK(end.outcome.kind == Kind::stopped);
     CHECK(end.outcome.exit_code == 7);
@@ -204,10 +206,146 @@ TEST_CASE("a program that ignores SIGTERM is killed after the grace period") {
     job.shell("trap '' TERM; echo ready; while :; do sleep 1; done");
     job.start();
     REQUIRE(job.daemon.wait_for_line("ready"));
-    job.daemon.command({.grace = 0s});
+    job.daemon.command(plan::Stop{0s});
     const plan::Finished end = job.wait();
     CHECK(end.outcome.kind == Kind::stopped);
     CHECK(end.outcome.exit_code == 137);
+}
+
+TEST_CASE(
+    "an interruption reaches the program as SIGTERM, is said in the log, and keeps no results") {
+    JobRun job;
+    job.shell(
+        "trap 'echo got term; echo x > \"${SAGEMAKER_BASE_DIR:-/opt/ml}\"/model/m; exit 0' TERM; "
+        "echo ready; while :; do sleep 0.05; done");
+    job.start();
+    REQUIRE(job.daemon.wait_for_line("ready"));
+    job.daemon.command(plan::Interrupt{20s, "spot capacity is needed"});
+    const plan::Finished end = job.wait();
+    CHECK(end.outcome.kind == Kind::interrupted);
+    CHECK(end.outcome.exit_code == 0);
+    CHECK_FALSE(end.model_uploaded);
+    CHECK(job.daemon.has_line("got term"));
+    CHECK(job.daemon.has_line("ms: spot capacity is needed"));
+    CHECK(job.daemon.object_names().empty());
+}
+
+TEST_CASE("the end of the notice is the end of the program") {
+    JobRun job;
+    job.shell("trap '' TERM; echo ready; while :; do sleep 1; done");
+    job.start();
+    REQUIRE(job.daemon.wait_for_line("ready"));
+    job.daemon.command(plan::Interrupt{100ms, ""});
+    const plan::Finished end = job.wait();
+    CHECK(end.outcome.kind == Kind::interrupted);
+    CHECK(end.outcome.exit_code == 137);
+}
+
+TEST_CASE("an interruption also ends staging and the upload of results") {
+    JobRun job;
+    SUBCASE("staging") {
+        job.daemon.plan.channels = {{.name = "train", .uri = "s3://data/train"}};
+        job.daemon.hide_storage(true);
+        job.shell("echo must not run");
+        job.start();
+        REQUIRE(job.daemon.wait_for<plan::PhaseChanged>().has_value());
+    }
+    SUBCASE("upload") {
+        job.shell("echo m > \"${SAGEMAKER_BASE_DIR:-/opt/ml}\"/model/m; echo done");
+        job.daemon.hide_storage(true);
+        job.start();
+        REQUIRE(job.daemon.wait_for_line("done"));
+    }
+    job.daemon.command(plan::Interrupt{300ms, "gone soon"});
+    const plan::Finished end = job.wait();
+    CHECK(end.outcome.kind == Kind::interrupted);
+    CHECK(job.daemon.has_line("gone soon"));
+    CHECK_FALSE(job.daemon.has_line("must not run"));
+}
+
+TEST_CASE("a frozen program stands still with all its processes, and goes on") {
+    JobRun job;
+    // Two processes that say the time; what they print has a gap of the frozen time.
+    const std::string ticking = "while :; do date +tick%s%N; sleep 0.02; done";
+    job.shell("trap 'exit 0' TERM; (" + ticking + ") & echo ready; " + ticking);
+    job.start();
+    REQUIRE(job.daemon.wait_for_line("tick"));
+    job.daemon.command(plan::Freeze{700ms});
+    REQUIRE(job.daemon.wait_for_line("the program goes on"));
+    job.daemon.command(plan::Stop{5s});
+    CHECK(job.wait().outcome.kind == Kind::stopped);
+    long long last = 0, gap = 0;
+    for (const std::string& line : job.daemon.lines()) {
+        if (!line.starts_with("tick")) continue;
+        const long long now = parse_int(line.substr(4)).value_or(0);
+        if (last > 0) gap = std::max(gap, now - last);
+        last = std::max(now, last);
+    }
+    CHECK(gap > 600'000'000);
+}
+
+TEST_CASE("while the network is cut nobody hears of the agent, and nothing is lost") {
+    JobRun job;
+    job.shell(
+        "echo before; i=0; while [ $i -lt 60 ]; do echo line $i; sleep 0.02; i=$((i+1)); done");
+    job.start();
+    REQUIRE(job.daemon.wait_for_line("before"));
+    job.daemon.command(plan::Partition{600ms});
+    job.daemon.command(plan::Freeze{50ms});  // comes after it
+    CHECK(job.wait().outcome.kind == Kind::completed);
+    CHECK(job.daemon.longest_silence() > 550ms);
+    std::vector<std::string> lines = job.daemon.lines();
+    std::erase_if(lines, [](const std::string& line) { return line.starts_with("trainyard: "); });
+    REQUIRE(lines.size() == 61);
+    CHECK(lines[60] == "line 59");
+}
+
+TEST_CASE("several nodes make one archive of what each of them left") {
+    JobRun job;
+    const std::vector<std::string> nodes = {"algo-1", "algo-2", "algo-3"};
+    job.daemon.plan.hosts = nodes;
+    job.shell(
+        "cd \"${SAGEMAKER_BASE_DIR:-/opt/ml}\"; h=$(hostname); [ $h = algo-2 ] || echo $h > "
+        "model/from-$h; echo o > output/data/log-$h; echo ready; cat "
+        "input/config/resourceconfig.json");
+    for (const std::string& node : nodes) job.start(node);
+    for (const std::string& node : nodes) {
+        const auto collected = job.daemon.wait_for<plan::Collected>(node);
+        REQUIRE(collected.has_value());
+        CHECK(collected->output);
+        CHECK(collected->model == (node != "algo-2"));
+        CHECK_FALSE(job.daemon.finished(node).has_value());
+        CHECK(job.daemon.has_line("\"hosts\":[\"algo-1\",\"algo-2\",\"algo-3\"]", node));
+    }
+    CHECK_FALSE(job.daemon.object("out/jobs/Test-Job/output/model.tar.gz").has_value());
+    job.daemon.command(plan::Finish{nodes}, "algo-1");
+    job.daemon.command(plan::Finish{}, "algo-2");
+    job.daemon.command(plan::Finish{}, "algo-3");
+    CHECK(job.wait("algo-1").model_uploaded);
+    CHECK(job.wait("algo-2").outcome.kind == Kind::completed);
+    CHECK_FALSE(job.wait("algo-3").model_uploaded);
+    const std::string model = "out/jobs/Test-Job/output/model.tar.gz";
+    CHECK(job.member(model, "from-algo-1") == "algo-1\n");
+    CHECK(job.member(model, "from-algo-2") == "(missing)");
+    CHECK(job.member(model, "from-algo-3") == "algo-3\n");
+    for (const std::string& node : nodes)
+        CHECK(job.member("out/jobs/Test-Job/output/output.tar.gz", "log-" + node) == "o\n");
+    CHECK(job.daemon.object_names().size() == 2);
+}
+
+TEST_CASE("a node that failed waits for nobody, one that waits can be interrupted") {
+    JobRun job;
+    job.daemon.plan.hosts = {"algo-1", "algo-2"};
+    job.shell("[ $(hostname) = algo-1 ] || exit 3");
+    if (!has_namespaces()) return;
+    job.start("algo-1");
+    job.start("algo-2");
+    REQUIRE(job.daemon.wait_for<plan::Collected>("algo-1").has_value());
+    const auto failed = job.daemon.wait_for<plan::Finished>("algo-2");
+    REQUIRE(failed.has_value());
+    CHECK(failed->outcome.exit_code == 3);
+    job.daemon.command(plan::Interrupt{10s, "the attempt ends"}, "algo-1");
+    CHECK(job.wait("algo-1").outcome.kind == Kind::interrupted);
 }
 
 TEST_CASE("the max run time ends a job as timed out") {
@@ -241,7 +379,7 @@ TEST_CASE("without namespaces a job still runs, from its real folder, and leaves
         "(setsid sleep 77777.125 &); trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done");
     job.start();
     REQUIRE(job.daemon.wait_for_line("ready"));
-    job.daemon.command({.grace = 20s});
+    job.daemon.command(plan::Stop{20s});
     const plan::Finished end = job.wait();
     ::unsetenv("TRAINYARD_SANDBOX");
     CHECK(end.outcome.kind == Kind::stopped);

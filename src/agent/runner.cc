@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner.h"
 
+#include "agent/freezer.h"
+#include "agent/network/network.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -20,6 +22,9 @@ namespace {
 constexpr std::array<std::string_view, 8> kVisible = {"/usr",   "/bin",   "/sbin",   "/lib",
                                                       "/lib32", "/lib64", "/libx32", "/etc"};
 
+constexpr milliseconds kFreezeStep = 20ms;
+constexpr milliseconds kTick = 1s;
+
 bool is_visible_anyway(std::string_view path) {
     return std::ranges::any_of(kVisible, [&](std::string_view folder) {
         return path == folder || (path.starts_with(folder) && path[folder.size()] == '/');
@@ -37,10 +42,10 @@ Bytes half_of_memory() {
 
 }  // namespace
 
-Runner::Runner(const plan::NodePlan& plan, const HostPaths& host, ProbeResult probe, LogPump& pump,
-               Orders& orders)
+Runner::Runner(const plan::NodePlan& plan, const HostPaths& host, const std::string& node,
+               ProbeResult probe, LogPump& pump, Orders& orders)
     : plan_(plan), host_(host), probe_(std::move(probe)), pump_(pump), orders_(orders) {
-    cgroup_ = Cgroup::create(plan.attempt.str() + "." + plan.host,
+    cgroup_ = Cgroup::create(plan.attempt.str() + "." + node,
                              {plan.limits.memory, plan.limits.cpus, plan.limits.processes});
     for (const char* name : {"tmp", "var_tmp", "root", "box"}) make_folders(host_.scratch() / name);
     for (const char* name : {"tmp", "var_tmp"})
@@ -84,11 +89,23 @@ void Runner::add_bind(BoxBind bind) {
     if (!known) binds_.push_back(std::move(bind));
 }
 
+void Runner::join(const JobNetwork& network) {
+    if (probe_.rung != Rung::namespaces) {
+        throw_error(Code::unsupported, "NoNamespaces",
+                    "the sandbox of this machine has no namespaces ({}), so the hosts of a job "
+                    "cannot have a network; run it with one instance, or allow user namespaces",
+                    probe_.why);
+    }
+    network_ = &network;
+}
+
 BoxPlan Runner::box_plan(const RunSpec& spec) const {
     BoxPlan box;
     box.rung = probe_.rung;
     box.root = (host_.scratch() / "box").string();
     box.host = plan_.host;
+    if (network_ != nullptr && spec.place == RunSpec::Place::job)
+        box.addresses = network_->addresses();
     box.binds = binds_;
     box.binds.insert(box.binds.end(), spec.binds.begin(), spec.binds.end());
     box.shared_memory =
@@ -128,9 +145,11 @@ RunEnd Runner::run(const RunSpec& spec, Deadline until, seconds grace) {
     const long long ours_before = cgroup_.oom_kills();
     RunEnd end;
     {
-        Box box(box_plan(spec), pump_.write_fd());
-        end = watch(box, until, grace);
+        const bool joins = network_ != nullptr && spec.place == RunSpec::Place::job;
+        Box box(box_plan(spec), pump_.write_fd(), joins ? network_->namespaces() : NamespaceFds{});
+        end = watch(box, spec, until, grace);
     }
+    if (spec.on_tick) spec.on_tick();
     end.tail = pump_.finish_run();
     const bool killed = end.box.exit && end.box.exit->shell_code() == 137;
     const bool ours = ours_before >= 0 && cgroup_.oom_kills() > ours_before;
@@ -140,35 +159,105 @@ RunEnd Runner::run(const RunSpec& spec, Deadline until, seconds grace) {
     return end;
 }
 
-RunEnd Runner::watch(Box& box, Deadline until, seconds grace) {
-    RunEnd end;
-    bool over = false;
-    sys::Poller poller;
-    const auto terminate = [&](RunEnd::Why why, seconds patience) {
-        if (end.why != RunEnd::Why::ended) return;
-        end.why = why;
-        box.signal(SIGTERM);
-        poller.set_timer("grace", Deadline::in(patience), [&] { box.kill(); });
-    };
-    const auto obey = [&] {
+namespace {
+
+/// One run in its box: its reports, the orders that reach it, its timers.
+class Watch {
+public:
+    Watch(Box& box, const RunSpec& spec, Rung rung, LogPump& pump, Orders& orders)
+        : box_(box), spec_(spec), rung_(rung), pump_(pump), orders_(orders) {}
+
+    RunEnd::Why run(Deadline until, seconds grace) {
+        poller_.add(box_.control_fd(), [this] { over_ = over_ || box_.on_control(); });
+        poller_.add(orders_.wake().fd(), [this] {
+            orders_.wake().drain();
+            obey();
+        });
+        if (!until.is_never()) {
+            poller_.set_timer("max run time", until, [this, grace] {
+                terminate(RunEnd::Why::timed_out, Deadline::in(grace));
+            });
+        }
+        if (spec_.on_tick) tick();
+        obey();
+        while (!over_) poller_.run_once(Deadline::in(10s), {});
+        return why_;
+    }
+
+private:
+    void obey() {
         const Orders::Now now = orders_.now();
         if (now.gone) {
-            end.why = RunEnd::Why::gone;
-            box.kill();
-        } else if (now.stop) {
-            terminate(RunEnd::Why::stopped, now.grace);
+            why_ = RunEnd::Why::gone;
+            kill();
+            return;
         }
-    };
-    poller.add(box.control_fd(), [&] { over = over || box.on_control(); });
-    poller.add(orders_.wake().fd(), [&] {
-        orders_.wake().drain();
-        obey();
-    });
-    if (!until.is_never()) {
-        poller.set_timer("max run time", until, [&] { terminate(RunEnd::Why::timed_out, grace); });
+        if (now.stop) terminate(RunEnd::Why::stopped, Deadline::in(now.grace));
+        if (now.interrupt && why_ == RunEnd::Why::ended) leave(now);
+        // The machine goes away at the end of the notice, whatever else was allowed.
+        if (!now.leave_by.is_never()) poller_.set_timer("notice", now.leave_by, [this] { kill(); });
+        freeze();
     }
-    obey();
-    while (!over) poller.run_once(Deadline::in(10s), {});
+
+    void terminate(RunEnd::Why why, Deadline by) {
+        if (why_ != RunEnd::Why::ended) return;
+        why_ = why;
+        box_.signal(SIGTERM);
+        poller_.set_timer("grace", by, [this] { kill(); });
+    }
+
+    void leave(const Orders::Now& now) {
+        if (const auto notice = orders_.take_notice()) pump_.say(*notice);
+        if (spec_.leave && spec_.leave(now.leave_by.left(), now.why)) {
+            why_ = RunEnd::Why::interrupted;
+        } else {
+            terminate(RunEnd::Why::interrupted, now.leave_by);
+        }
+    }
+
+    void kill() {
+        if (spec_.before_kill) spec_.before_kill();
+        box_.kill();
+    }
+
+    /// Again and again while it lasts: a process may be forked while the others are stopped.
+    void freeze() {
+        const std::optional<Deadline> until = orders_.now().frozen_until;
+        if (!until || until->passed()) {
+            if (freezer_) pump_.say("the program goes on");
+            freezer_.reset();
+            return;
+        }
+        if (!freezer_) {
+            pump_.say(format("fault: the program stands still for {} ms", until->left().count()));
+            freezer_.emplace(box_.pid(), rung_);
+        }
+        freezer_->hold();
+        poller_.set_timer("freeze", Deadline::earlier(*until, Deadline::in(kFreezeStep)),
+                          [this] { freeze(); });
+    }
+
+    void tick() {
+        spec_.on_tick();
+        poller_.set_timer("tick", Deadline::in(kTick), [this] { tick(); });
+    }
+
+    Box& box_;
+    const RunSpec& spec_;
+    const Rung rung_;
+    LogPump& pump_;
+    Orders& orders_;
+    sys::Poller poller_;
+    std::optional<Freezer> freezer_;
+    RunEnd::Why why_ = RunEnd::Why::ended;
+    bool over_ = false;
+};
+
+}  // namespace
+
+RunEnd Runner::watch(Box& box, const RunSpec& spec, Deadline until, seconds grace) {
+    RunEnd end;
+    end.why = Watch(box, spec, probe_.rung, pump_, orders_).run(until, grace);
     end.box = box.finish();
     return end;
 }

@@ -13,21 +13,32 @@
 #include "agent/shipping/log_pump.h"
 #include "plan/plan.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ty::agent {
 
+class JobNetwork;
+
 struct RunSpec {
     std::vector<std::string> argv;
     Variables variables;
     std::string cwd = "/";
     std::vector<BoxBind> binds;  ///< besides what every run sees
+    /// Preparations stay in the machine's network: package indexes are there.
+    enum class Place { machine, job } place = Place::machine;
+    /// Asks the program to leave within the time, in its own way; false: it cannot be asked, and
+    /// gets SIGTERM. Empty: SIGTERM.
+    std::function<bool(milliseconds, const std::string& why)> leave;
+    std::function<void()> before_kill;  ///< SIGKILL comes next
+    /// Called once a second while the program runs, and after its end.
+    std::function<void()> on_tick;
 };
 
 struct RunEnd {
-    enum class Why { ended, stopped, timed_out, gone } why = Why::ended;
+    enum class Why { ended, stopped, interrupted, timed_out, gone } why = Why::ended;
     BoxEnd box;
     bool out_of_memory = false;
     Tail tail;  ///< what it printed last
@@ -35,8 +46,9 @@ struct RunEnd {
 
 class Runner {
 public:
-    Runner(const plan::NodePlan& plan, const HostPaths& host, ProbeResult probe, LogPump& pump,
-           Orders& orders);
+    /// `node`: our name among all agents of the attempt.
+    Runner(const plan::NodePlan& plan, const HostPaths& host, const std::string& node,
+           ProbeResult probe, LogPump& pump, Orders& orders);
 
     Rung rung() const { return probe_.rung; }
     /// "namespaces"; with what is missing: "process (create namespaces: Operation not permitted)".
@@ -48,6 +60,9 @@ public:
     std::string seen_as(const sys::fs::path& on_host, const std::string& inside) const;
     /// Shown to every later run.
     void add_bind(BoxBind bind);
+    /// Programs of the job (Place::job) run there; it outlives the runner. Throws unsupported where
+    /// programs have no namespaces of their own.
+    void join(const JobNetwork& network);
 
     /// Blocks until the program and all it left behind is gone. `until`: end of the max run time;
     /// `grace`: from SIGTERM to SIGKILL then. A stop order that comes before the program exists
@@ -56,7 +71,7 @@ public:
 
 private:
     BoxPlan box_plan(const RunSpec& spec) const;
-    RunEnd watch(Box& box, Deadline until, seconds grace);
+    RunEnd watch(Box& box, const RunSpec& spec, Deadline until, seconds grace);
 
     const plan::NodePlan& plan_;
     const HostPaths host_;
@@ -64,6 +79,7 @@ private:
     LogPump& pump_;
     Orders& orders_;
     Cgroup cgroup_;
+    const JobNetwork* network_ = nullptr;
     std::vector<BoxBind> binds_;
 };
 

@@ -169,7 +169,7 @@ Uplink::Next Uplink::take(const ControlPlane::Reply& reply, std::uint64_t sent) 
         callbacks_.on_gone();
         return Next::end;
     }
-    if (is_new) callbacks_.on_command(*answer.command);
+    if (is_new) callbacks_.on_command(answer.command_number, *answer.command);
     return is_new || arrived ? Next::go_on : Next::slow_down;
 }
 

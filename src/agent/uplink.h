@@ -34,8 +34,9 @@ private:
 class Uplink {
 public:
     struct Callbacks {
-        std::function<void(const plan::Command&)> on_command;  ///< command thread
-        std::function<void()> on_gone;                         ///< either thread
+        /// With its number. Either thread, so that one may overtake another.
+        std::function<void(std::uint64_t, const plan::Command&)> on_command;
+        std::function<void()> on_gone;  ///< either thread
     };
     Uplink(const Start& start, const sys::fs::path& events, const Clock& clock,
            Callbacks callbacks);

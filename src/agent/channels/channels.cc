@@ -4,6 +4,8 @@
 #include "agent/channels/file/prefix.h"
 #include "base/error.h"
 
+#include <algorithm>
+
 namespace ty::agent {
 
 namespace {
@@ -41,17 +43,31 @@ void check_kind(const plan::Channel& channel) {
     }
 }
 
+/// Every n-th object in the order of the keys: no overlap, and together all of them. A host may get
+/// none.
+void keep_shard(const StageContext& context, ChannelTree& tree) {
+    const auto own = std::ranges::find(context.hosts, context.host);
+    if (own == context.hosts.end()) return;
+    const auto all = context.hosts.size();
+    const auto ours = static_cast<std::size_t>(own - context.hosts.begin());
+    std::ranges::sort(tree.files, {}, [](const ChannelFile& file) { return file.object.key; });
+    std::vector<ChannelFile> kept;
+    for (std::size_t i = ours; i < tree.files.size(); i += all)
+        kept.push_back(std::move(tree.files[i]));
+    tree.files = std::move(kept);
+}
+
 /// What has to be fetched for one channel; makes its empty folders.
 std::vector<Download> plan_downloads(const StageContext& context, const plan::Channel& channel,
                                      aws::S3Client& client, const std::stop_token& stop) {
     check_kind(channel);
     const aws::S3Uri uri = aws::parse_s3_uri(channel.uri);
-    const ChannelTree tree =
-        plan_channel(uri.key, client.list(uri.bucket, uri.key, context.by, stop));
+    ChannelTree tree = plan_channel(uri.key, client.list(uri.bucket, uri.key, context.by, stop));
     if (tree.files.empty() && tree.folders.empty()) {
         throw_error(Code::not_found, "NoObjects",
                     "no S3 objects found under \"{}\"; check the S3Uri", channel.uri);
     }
+    if (channel.distribution == plan::Distribution::sharded_by_key) keep_shard(context, tree);
     const sys::fs::path root = context.paths.data(channel.name);
     make_folders(root);
     for (const std::string& folder : tree.folders) make_folders(root / folder);

@@ -17,6 +17,8 @@ namespace ty::agent {
 struct StageContext {
     MakeClient make_client;
     HostPaths paths;
+    std::string host;                ///< ours among `hosts`: a sharded channel gives each its part
+    std::vector<std::string> hosts;  ///< sorted; empty: we are alone
     std::function<void(std::string)> say;  ///< a line of the job's log
     std::function<void(const Progress&)> on_progress;
     Deadline by = Deadline::never();

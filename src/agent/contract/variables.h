@@ -19,6 +19,7 @@ struct NodeFacts {
     std::string network_interface = "lo";
     int cpus = 1;
     std::string home = "/root";
+    std::vector<int> gpus;            ///< indexes of ours among the machine's
     std::string language, time_zone;  ///< LANG and TZ of the host; empty: not set
 };
 

@@ -59,6 +59,8 @@ public:
     /// Take a report; true when the box is over.
     bool on_control();
     bool is_started() const { return started_; }
+    /// The process started for the box; its program is somewhere below it.
+    pid_t pid() const { return process_->pid(); }
     /// To the main program of the box.
     void signal(int number);
     /// SIGKILL to everything in it.

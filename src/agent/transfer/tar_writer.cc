@@ -113,7 +113,7 @@ void TarWriter::finish() {
 
 void write_tar(const sys::fs::path& root, const std::vector<TreeEntry>& entries,
                const TarWriter::Sink& sink, const std::function<void(std::string)>& warn,
-               const std::function<void(std::uint64_t)>& progress) {
+               const std::function<void(std::uint64_t)>& progress, TarEnd end) {
     const sys::Fd folder = sys::open_dir(root);
     TarWriter tar(sink);
     std::vector<std::byte> buffer(kChunk);
@@ -151,7 +151,7 @@ void write_tar(const sys::fs::path& root, const std::vector<TreeEntry>& entries,
         }
         tar.pad(entry.size);
     }
-    tar.finish();
+    if (end == TarEnd::marked) tar.finish();
 }
 
 }  // namespace ty::agent

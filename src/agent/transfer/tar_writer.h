@@ -29,11 +29,14 @@ private:
     Sink sink_;
 };
 
+/// An open tar has no end mark: another may be put behind it.
+enum class TarEnd { marked, open };
+
 /// The whole tree as tar. A file that shrank meanwhile is filled up with zeros, one that grew is
 /// cut at the size announced; both are said through `warn`. `progress` gets source bytes as they
 /// are read.
 void write_tar(const sys::fs::path& root, const std::vector<TreeEntry>& entries,
                const TarWriter::Sink& sink, const std::function<void(std::string)>& warn,
-               const std::function<void(std::uint64_t)>& progress);
+               const std::function<void(std::uint64_t)>& progress, TarEnd end = TarEnd::marked);
 
 }  // namespace ty::agent

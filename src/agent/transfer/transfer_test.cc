@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/channels/channels.h"
 #include "agent/channels/file/prefix.h"
 #include "agent/testing/fake_daemon.h"
 #include "agent/transfer/download.h"
 #include "agent/transfer/gzip.h"
 #include "agent/transfer/meter.h"
+#include "agent/transfer/parts.h"
 #include "agent/transfer/tar_writer.h"
 #include "agent/transfer/tree.h"
 #include "agent/transfer/unpack.h"
@@ -294,35 +296,129 @@ TEST_CASE("downloads deliver every byte, large objects in ranges") {
                     Error);
 }
 
+namespace {
+
+Transfer transfer_to(const FakeDaemon& daemon, SystemClock& clock) {
+    return {.make_client = client_of(daemon, clock),
+            .warn = [](const std::string&) {},
+            .on_progress = [](const Progress&) {},
+            .by = Deadline::in(seconds(60)),
+            .stop = {}};
+}
+
+/// Bytes that do not compress.
+std::string noise(std::size_t size, std::uint64_t seed = 1) {
+    std::string bytes(size, '\0');
+    for (char& c : bytes) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        c = static_cast<char>(seed >> 56);
+    }
+    return bytes;
+}
+
+}  // namespace
+
 TEST_CASE(
     "uploads are one request when small and parts when large; an empty folder makes no object") {
     const sys::TempDir dir;
     FakeDaemon daemon;
     SystemClock clock;
-    const MakeClient make = client_of(daemon, clock);
-    const Deadline by = Deadline::in(seconds(60));
-    const auto ignore = [](const std::string&) {};
-    CHECK_FALSE(upload_archive(make, dir.path(), "b", "none.tar.gz", ignore, [](const Progress&) {},
-                               by, {}));
+    const Transfer how = transfer_to(daemon, clock);
+    CHECK_FALSE(upload_archive(how, dir.path(), "b", "none.tar.gz"));
     CHECK_FALSE(daemon.object("b/none.tar.gz").has_value());
-    std::string noise(20u << 20, '\0');
-    std::uint64_t state = 1;
-    for (char& c : noise) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        c = static_cast<char>(state >> 56);
-    }
-    sys::write_file(dir.path() / "weights", noise);
-    CHECK(upload_archive(make, dir.path(), "b", "model.tar.gz", ignore, [](const Progress&) {}, by,
-                         {}));
+    const std::string weights = noise(20u << 20);
+    sys::write_file(dir.path() / "weights", weights);
+    CHECK(upload_archive(how, dir.path(), "b", "model.tar.gz"));
     const fs::path out = dir.path() / "out";
     fs::create_directories(out);
     const std::string packed = daemon.object("b/model.tar.gz").value();
     CHECK(packed.size() > (16u << 20));
     unpack(as_bytes(packed), "model.tar.gz", out);
-    CHECK(slurp(out / "weights") == noise);
+    CHECK(slurp(out / "weights") == weights);
     fs::remove_all(out);
     sys::write_file(dir.path() / "tiny", "t");
-    CHECK(upload_files(make, dir.path(), "b", "pre/model", ignore, [](const Progress&) {}, by, {}));
+    CHECK(upload_files(how, dir.path(), "b", "pre/model"));
     CHECK(daemon.object("b/pre/model/tiny") == "t");
-    CHECK(daemon.object("b/pre/model/weights")->size() == noise.size());
+    CHECK(daemon.object("b/pre/model/weights")->size() == weights.size());
+}
+
+TEST_CASE("parts of several nodes become one archive that tar opens, whatever their sizes") {
+    FakeDaemon daemon;  // refuses multipart parts below 5 MiB, as S3 does
+    SystemClock clock;
+    const Transfer how = transfer_to(daemon, clock);
+    const aws::S3Uri output = {"b", "job/output"};
+    // Around the smallest part there are the interesting cases.
+    const std::vector<std::vector<std::size_t>> cases = {{10, 20, 30},
+                                                         {6u << 20, 100, 7u << 20},
+                                                         {100, 11u << 20, 3u << 20},
+                                                         {3u << 20, 3u << 20},
+                                                         {9u << 20}};
+    for (const std::vector<std::size_t>& sizes : cases) {
+        const sys::TempDir dir;
+        std::vector<std::string> nodes = {"algo-empty"};
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            const fs::path root = dir.path() / std::to_string(i);
+            fs::create_directories(root / "shared");
+            sys::write_file(root / format("shared/of-{}", i), noise(sizes[i], i + 1));
+            sys::write_file(root / "same", std::to_string(i));
+            nodes.push_back(format("algo-{}", i + 1));
+            REQUIRE(upload_archive(how, root, "b",
+                                   part_folder(output.key, nodes.back()) + "/model.tar.gz",
+                                   TarEnd::open));
+        }
+        CHECK(join_parts(how, output, nodes, "model.tar.gz"));
+        CHECK_FALSE(join_parts(how, output, nodes, "output.tar.gz"));
+        remove_parts(how, output);
+        CHECK(daemon.object_names() == std::vector<std::string>{"b/job/output/model.tar.gz"});
+        const std::string archive = (dir.path() / "model.tar.gz").string();
+        sys::write_file(archive, daemon.object("b/job/output/model.tar.gz").value());
+        const sys::Output tar =
+            sys::run({.argv = {"tar", "-xzf", archive, "-C", (dir.path()).string()}},
+                     Deadline::in(seconds(60)));
+        CHECK_MESSAGE(tar.exit.ok(), tar.text);
+        CHECK(tar.text.empty());
+        for (std::size_t i = 0; i < sizes.size(); ++i)
+            CHECK(slurp(dir.path() / format("shared/of-{}", i)) == noise(sizes[i], i + 1));
+        CHECK(slurp(dir.path() / "same") == std::to_string(sizes.size() - 1));
+        const sys::Output python =
+            sys::run({.argv = {"/usr/bin/env", "python3", "-c",
+                               "import sys, tarfile\nprint(sum(m.isfile() for m in "
+                               "tarfile.open(sys.argv[1]).getmembers()))",
+                               archive}},
+                     Deadline::in(seconds(60)));
+        if (python.exit.ok()) CHECK(python.text == format("{}\n", 2 * sizes.size()));
+    }
+    CHECK(daemon.copies() == 3);
+}
+
+TEST_CASE("a sharded channel gives every host its part, without overlap") {
+    FakeDaemon daemon;
+    SystemClock clock;
+    for (const char* name : {"a", "b", "c/d", "e", "f"})
+        daemon.put_object(std::string("data/p/") + name, name);
+    const std::vector<std::vector<std::string>> expected = {{"a", "e"}, {"b", "f"}, {"c/d"}};
+    const std::vector<std::string> hosts = {"algo-1", "algo-10", "algo-2"};
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+        const sys::TempDir dir;
+        StageContext context;
+        context.make_client = client_of(daemon, clock);
+        context.paths.folder = dir.path();
+        context.host = hosts[i];
+        context.hosts = hosts;
+        context.on_progress = [](const Progress&) {};
+        context.by = Deadline::in(seconds(60));
+        stage_channels(context,
+                       {{.name = "train",
+                         .uri = "s3://data/p/",
+                         .distribution = plan::Distribution::sharded_by_key}},
+                       {});
+        std::vector<std::string> names;
+        const fs::path root = context.paths.data("train");
+        for (const auto& entry : fs::recursive_directory_iterator(root)) {
+            if (entry.is_regular_file())
+                names.push_back(entry.path().lexically_relative(root).string());
+        }
+        std::ranges::sort(names);
+        CHECK(names == expected[i]);
+    }
 }

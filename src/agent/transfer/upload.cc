@@ -141,38 +141,33 @@ void ObjectWriter::finish() {
     done_ = true;
 }
 
-bool upload_archive(const MakeClient& make_client, const sys::fs::path& root,
-                    const std::string& bucket, const std::string& key,
-                    const std::function<void(std::string)>& warn,
-                    const std::function<void(const Progress&)>& on_progress, Deadline by,
-                    const std::stop_token& stop) {
-    const std::vector<TreeEntry> entries = read_tree(root, warn);
+bool upload_archive(const Transfer& how, const sys::fs::path& root, const std::string& bucket,
+                    const std::string& key, TarEnd end) {
+    const std::vector<TreeEntry> entries = read_tree(root, how.warn);
     if (entries.empty()) return false;
     Progress progress;
     for (const TreeEntry& entry : entries) progress.all_bytes += entry.size;
-    ObjectWriter object(make_client, bucket, key, by, stop);
+    ObjectWriter object(how.make_client, bucket, key, how.by, how.stop);
     GzipWriter gzip([&object](std::string_view data) { object.write(data); });
     write_tar(
-        root, entries, [&gzip](std::string_view data) { gzip.write(data); }, warn,
+        root, entries, [&gzip](std::string_view data) { gzip.write(data); }, how.warn,
         [&](std::uint64_t bytes) {
             progress.bytes += bytes;
-            on_progress(progress);
-        });
+            how.on_progress(progress);
+        },
+        end);
     gzip.finish();
     object.finish();
     return true;
 }
 
-bool upload_files(const MakeClient& make_client, const sys::fs::path& root,
-                  const std::string& bucket, const std::string& prefix,
-                  const std::function<void(std::string)>& warn,
-                  const std::function<void(const Progress&)>& on_progress, Deadline by,
-                  const std::stop_token& stop) {
+bool upload_files(const Transfer& how, const sys::fs::path& root, const std::string& bucket,
+                  const std::string& prefix) {
     Progress progress;
     std::vector<TreeEntry> files;
-    for (TreeEntry& entry : read_tree(root, warn)) {
+    for (TreeEntry& entry : read_tree(root, how.warn)) {
         if (entry.kind == TreeEntry::Kind::link)
-            warn(entry.path + " is left out: a link has no object to be");
+            how.warn(entry.path + " is left out: a link has no object to be");
         if (entry.kind != TreeEntry::Kind::file) continue;
         progress.all_bytes += entry.size;
         files.push_back(std::move(entry));
@@ -183,11 +178,11 @@ bool upload_files(const MakeClient& make_client, const sys::fs::path& root,
     std::vector<std::byte> buffer(kChunk);
     for (const TreeEntry& entry : files) {
         const sys::Fd file = open_in_tree(folder, entry.path);
-        ObjectWriter object(make_client, bucket, prefix + "/" + entry.path, by, stop);
+        ObjectWriter object(how.make_client, bucket, prefix + "/" + entry.path, how.by, how.stop);
         while (const std::size_t got = sys::read_some(file.get(), buffer)) {
             object.write({reinterpret_cast<const char*>(buffer.data()), got});
             progress.bytes += got;
-            on_progress(progress);
+            how.on_progress(progress);
         }
         object.finish();
         ++progress.objects;

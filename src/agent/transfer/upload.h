@@ -4,6 +4,7 @@
 #pragma once
 
 #include "agent/transfer/download.h"
+#include "agent/transfer/tar_writer.h"
 #include "agent/transfer/tree.h"
 #include "base/sync.h"
 
@@ -59,18 +60,22 @@ private:
     TaskGroup workers_;
 };
 
-/// Pack `root` as tar.gz into s3://bucket/key. False, and no object, when there is nothing in it.
-bool upload_archive(const MakeClient& make_client, const sys::fs::path& root,
-                    const std::string& bucket, const std::string& key,
-                    const std::function<void(std::string)>& warn,
-                    const std::function<void(const Progress&)>& on_progress, Deadline by,
-                    const std::stop_token& stop);
+/// What the uploads of a folder have in common.
+struct Transfer {
+    MakeClient make_client;
+    std::function<void(std::string)> warn;
+    std::function<void(const Progress&)> on_progress;
+    Deadline by = Deadline::never();
+    std::stop_token stop;
+};
+
+/// Pack `root` as tar.gz into s3://bucket/key; with TarEnd::open, another archive can follow in the
+/// same object. False, and no object, when there is nothing in it.
+bool upload_archive(const Transfer& how, const sys::fs::path& root, const std::string& bucket,
+                    const std::string& key, TarEnd end = TarEnd::marked);
 
 /// Upload the files of `root` one by one below s3://bucket/prefix/. False when there are none.
-bool upload_files(const MakeClient& make_client, const sys::fs::path& root,
-                  const std::string& bucket, const std::string& prefix,
-                  const std::function<void(std::string)>& warn,
-                  const std::function<void(const Progress&)>& on_progress, Deadline by,
-                  const std::stop_token& stop);
+bool upload_files(const Transfer& how, const sys::fs::path& root, const std::string& bucket,
+                  const std::string& prefix);
 
 }  // namespace ty::agent
