@@ -33,7 +33,9 @@ TEST_CASE("the fake engine launches once, reports a loss and forgets on release"
     FakeEngine fake;
     std::string told;
     fake.on_gone([&told](const Allocation& a) { told = a.host + " " + a.ending; });
-    const Placement placement{AttemptId("a.1"), {{"algo-1", "u", "t"}, {"algo-2", "u", "t"}}};
+    Placement placement;
+    placement.attempt = AttemptId("a.1");
+    placement.agents = {{"algo-1", "u", "t"}, {"algo-2", "u", "t"}};
     fake.launch(placement);
     fake.launch(placement);
     CHECK(fake.launched().size() == 1);
@@ -43,8 +45,34 @@ TEST_CASE("the fake engine launches once, reports a loss and forgets on release"
     CHECK(fake.list().at(1).state == AgentState::gone);
     fake.release(AttemptId("a.1"));
     CHECK(fake.list().empty());
+    CHECK(fake.nodes_released().empty());
     fake.fail_next_launch("no room");
     CHECK_THROWS_AS(fake.launch(placement), Error);
     fake.launch(placement);
     CHECK(fake.wait_launched(2, Deadline::in(seconds(1))));
+}
+
+TEST_CASE("the fake engine adds agents to an attempt, kills and releases them one by one") {
+    FakeEngine fake;
+    std::string told;
+    fake.on_gone([&told](const Allocation& a) { told = a.host + " " + a.ending; });
+    Placement placement;
+    placement.attempt = AttemptId("a.1");
+    placement.agents = {{"algo-1", "u", "t"}};
+    placement.network = Network{4, "{}"};
+    fake.launch(placement);
+    placement.agents = {{"algo-1", "u", "t"}, {"algo-2", "u", "t"}};
+    fake.launch(placement);
+    CHECK(fake.launched().size() == 2);
+    CHECK(fake.list().size() == 3);  // with the network
+    fake.kill(AttemptId("a.1"), "algo-2");
+    CHECK(told == "algo-2 SIGKILL (signal 9)");
+    told.clear();
+    fake.kill(AttemptId("a.1"), "algo-2");
+    CHECK(told.empty());
+    fake.release(AttemptId("a.1"), "algo-2");
+    CHECK(fake.nodes_released() == std::vector<std::string>{"a.1/algo-2"});
+    CHECK(fake.list().size() == 2);
+    fake.lose(AttemptId("a.1"), kNetworkHost, "SIGKILL (signal 9)");
+    CHECK(told == "network SIGKILL (signal 9)");
 }

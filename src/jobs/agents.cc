@@ -5,30 +5,46 @@
 #include "jobs/token.h"
 
 #include <algorithm>
+#include <set>
 
 namespace ty::jobs {
 
 namespace {
 
 constexpr milliseconds kLongestWait{60'000};
-constexpr std::uint64_t kStopCommand = 1;  // the only command there is has this number
 
-plan::NodePlan compose(const Job& job, const AttemptId& attempt, const std::string& host,
-                       const Placing& placing) {
+/// The hosts of the attempt; of an elastic one, those that are wanted now.
+std::vector<std::string> current_hosts(const Attempt& attempt) {
+    std::set<std::string> hosts;
+    for (const auto& [name, node] : attempt.nodes)
+        if (attempt.agents.empty() || (!node.finished && !node.released)) hosts.insert(node.host);
+    return {hosts.begin(), hosts.end()};
+}
+
+plan::NodePlan compose(const Job& job, const Attempt& attempt, const Node& node,
+                       const std::string& secret, const Placing& placing) {
     plan::NodePlan plan = job.spec.node;
     plan.version = plan::kPlanVersion;
-    plan.attempt = attempt;
+    plan.attempt = attempt.id;
+    plan.attempt_number = attempt.number;
     plan.job_name = job.spec.name;
     plan.job_arn = job.spec.arn;
     plan.region = job.spec.region;
     plan.account = job.spec.account;
     if (plan.endpoint.empty()) plan.endpoint = placing.control_plane;
-    if (placing.credentials) plan.credentials = placing.credentials(attempt);
-    plan.hosts = hosts_of(job.spec);
-    plan.host = host;
+    if (placing.credentials) plan.credentials = placing.credentials(attempt.id);
+    plan.hosts = current_hosts(attempt);
+    plan.host = node.host;
+    for (const plan::InstanceGroup& group : plan.groups) {
+        if (std::ranges::find(group.hosts, node.host) == group.hosts.end()) continue;
+        plan.instance_group = group.name;
+        plan.instance_type = group.instance_type;
+    }
+    if (plan.elastic) plan.elastic->token = make_rendezvous_token(secret, attempt.id);
+    const milliseconds left = runtime_left(job, node.wanted);
+    plan.limits.max_runtime = std::max(seconds(1), std::chrono::ceil<seconds>(left));
     // The same on every call: an agent that asks again goes on with the stream it has.
-    const auto epoch = std::chrono::floor<seconds>(job.created).time_since_epoch().count();
-    plan.stream = fmt::format("{}/{}-{}", job.spec.name, host, epoch);
+    plan.stream = fmt::format("{}/{}-{}", job.spec.name, node.host, node.epoch);
     return plan;
 }
 
@@ -38,17 +54,20 @@ std::optional<JobService::AgentIdentity> JobService::authenticate(const std::str
     const auto owner = check_token(impl_->secret, token);
     if (!owner) return std::nullopt;
     const auto live = impl_->live.find(owner->attempt);
-    if (!live || !live->has_host(owner->host)) return std::nullopt;
+    if (!live || live->released || !live->has_node(owner->host)) return std::nullopt;
     return AgentIdentity{owner->attempt, owner->host, live->region, live->name};
 }
 
 plan::NodePlan JobService::plan_for(const AgentIdentity& agent) const {
     const auto live = impl_->live.find(agent.attempt);
     const Cached found = live ? impl_->find(live->job) : Cached{};
-    if (found.job == nullptr)
-        throw_error(Code::not_found, "", "attempt {} is over; nothing is left to do",
-                    agent.attempt.str());
-    return compose(*found.job, agent.attempt, agent.host, impl_->placing);
+    if (found.job != nullptr && found.job->attempts.back().id == agent.attempt) {
+        const Attempt& attempt = found.job->attempts.back();
+        if (const auto node = attempt.nodes.find(agent.host); node != attempt.nodes.end())
+            return compose(*found.job, attempt, node->second, impl_->secret, impl_->placing);
+    }
+    throw_error(Code::not_found, "", "attempt {} is over; nothing is left to do for {}",
+                agent.attempt.str(), agent.host);
 }
 
 plan::SyncReply JobService::sync(const AgentIdentity& agent, const plan::SyncRequest& request,
@@ -74,14 +93,8 @@ plan::SyncReply JobService::sync(const AgentIdentity& agent, const plan::SyncReq
                          Deadline::in(std::min(request.wait, kLongestWait)), stop);
     reply.acknowledged = std::max(reply.acknowledged, waited.seen);
     reply.gone = waited.gone;
-    if (waited.stop && request.commands_seen < kStopCommand) {
-        const auto live = impl_->live.find(agent.attempt);
-        const Cached found = live ? impl_->find(live->job) : Cached{};
-        if (found.job != nullptr) {
-            reply.command_number = kStopCommand;
-            reply.command = plan::Stop{found.job->spec.node.limits.stop_grace};
-        }
-    }
+    reply.command_number = waited.number;
+    reply.command = waited.command;
     return reply;
 }
 

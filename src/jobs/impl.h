@@ -6,6 +6,7 @@
 
 #include "base/sync.h"
 #include "jobs/cache.h"
+#include "jobs/claims.h"
 #include "jobs/jobs.h"
 #include "jobs/live.h"
 #include "jobs/rows.h"
@@ -22,14 +23,29 @@ struct Work {
         Deadline kill_at;  ///< until then the agents may end by themselves
         Deadline not_before;
     };
+    /// An attempt and one of its nodes, or all of them: "".
+    using Target = std::pair<AttemptId, std::string>;
+    using Launching = std::pair<std::int64_t, AttemptId>;
+    struct Timer {
+        JobId job;
+        std::int64_t version = 0;  ///< of the job that wanted it
+        std::optional<Instant> due;
+    };
     std::map<std::int64_t, AttemptId> launches;  ///< by creation: first come, first served
+    std::deque<Launching> further;               ///< of jobs that hold a slot already
     std::deque<engine::Allocation> gone;         ///< agents that ended
-    std::map<std::string, Releasing> releases;   ///< attempt -> how
-    std::set<std::string> occupied;              ///< attempts that hold a slot
+    std::map<Target, Releasing> releases;
+    std::deque<Target> kills;
+    std::map<std::int64_t, Timer> timers;  ///< row of a job -> when time alone moves it
+    std::set<std::int64_t> occupied;       ///< rows of jobs that hold a slot
     std::deque<std::shared_ptr<const Job>> changes;
     bool look = false;                 ///< an agent ended: look at the releases again
+    bool rearmed = false;              ///< the timers changed
     std::optional<Deadline> retry_at;  ///< the database refused: nothing but changes until then
 };
+
+/// Throws not_found.
+Row need_job(store::Tx& tx, const std::string& region, const std::string& name);
 
 struct JobService::Impl {
     Impl(store::Db& db, engine::Engine& engine, Clock& clock, Ids& ids, Placing placing);
@@ -61,13 +77,21 @@ struct JobService::Impl {
     struct Batch {
         std::deque<engine::Allocation> gone;
         std::deque<std::shared_ptr<const Job>> changes;
-        std::optional<std::pair<std::int64_t, AttemptId>> launch;
-        std::vector<std::string> releases;  ///< candidates
+        std::optional<Work::Launching> launch;
+        std::vector<Work::Target> releases;  ///< candidates
+        std::deque<Work::Target> kills;
+        std::vector<std::pair<std::int64_t, JobId>> due;  ///< timers
     };
+    /// What the effects and the job's due time mean for the reconciler.
+    void note(Work& w, std::int64_t number, const Job& job, const std::vector<Effect>& effects);
     Batch take(const std::stop_token& stop);
     void handle(const engine::Allocation& agent);
     void launch(std::int64_t number, const AttemptId& attempt);
-    void release(const std::vector<std::string>& candidates);
+    std::optional<engine::Placement> placement(const Job& job, const AttemptId& attempt) const;
+    void release(const std::vector<Work::Target>& candidates);
+    bool is_due(const Work::Target& target, const std::set<Work::Target>& running);
+    void kill(const std::deque<Work::Target>& targets);
+    void pass_time(const std::vector<std::pair<std::int64_t, JobId>>& due);
     void tell(const std::deque<std::shared_ptr<const Job>>& changes);
     void retry_later();
 
@@ -83,6 +107,7 @@ struct JobService::Impl {
     // Own synchronisation.
     JobCache cache;
     LiveAttempts live;
+    CheckpointClaims claims;
     /// Shared with the engine's callback, which may be running while we are destroyed.
     const std::shared_ptr<Sync<Work>> work = std::make_shared<Sync<Work>>();
     Sync<std::function<void(const Job&)>> on_change;

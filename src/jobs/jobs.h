@@ -86,25 +86,29 @@ struct FaultSchedule {
 struct Node {
     std::string host;        ///< "algo-2"
     Instant wanted;          ///< when it was decided to have it
+    std::int64_t epoch = 0;  ///< seconds; makes its log stream's name unique among all of its host
     std::uint64_t seen = 0;  ///< highest event seq applied
     std::optional<plan::Phase> phase;
     std::optional<plan::Outcome> finished;
     std::optional<plan::Collected> collected;
     std::vector<plan::Command> commands;  ///< numbered from 1; never change once given
-    bool launched = false;                ///< it was started, or at least may run
+    std::optional<Instant> leave_by;      ///< it was interrupted: killed when it stays longer
+    std::string killed;     ///< why it is to be killed without a word; empty: it is not
+    bool launched = false;  ///< it was started, or at least may run
     bool released = false;
 };
 
 struct Attempt {
     AttemptId id;
     int number = 1;
-    std::map<std::string, Node> nodes;  ///< by name; every agent it ever had
+    std::map<std::string, Node> nodes;  ///< by name; an elastic attempt forgets released ones
+    std::map<std::string, int> agents;  ///< elastic: host -> agents it has had
     std::string interrupted;            ///< why it ends before the job does; empty: it does not
-    std::map<std::string, std::uint64_t> seen;  ///< host -> highest event seq applied
-    std::map<std::string, plan::Outcome> finished;
-    std::map<std::string, plan::Phase> phases;  ///< host -> last phase it reported
-    std::string first_failed;                   ///< host whose outcome explains the job's
-    bool launched = false;                      ///< agents were started, or at least may run
+    std::string first_failed;           ///< node whose outcome explains the job's
+    std::optional<Instant> downloading, training;  ///< when the job first was, in this attempt
+    std::optional<Instant> ended;       ///< nothing of it is wanted any more, but its release
+    std::optional<Instant> not_before;  ///< for what comes next: another attempt, further nodes
+    bool launched = false;              ///< agents were started, or at least may run
     bool released = false;
 };
 
@@ -169,15 +173,22 @@ struct Job {
     std::optional<Instant> training_start, training_end;
     bool stop_requested = false;
     bool model_uploaded = false;
-    std::vector<Attempt> attempts;
-    int instances = 0;  ///< wanted now: spec.instance_count until scaled
+    std::vector<Attempt> attempts;  ///< the last few, oldest first
+    milliseconds trained{0};        ///< first Downloading to end, of all attempts that ended
+    milliseconds ran{0};            ///< the same from Training on: what MaxRuntime counts
+    int retried = 0;                ///< of spec.retries
+    int fruitless = 0;              ///< losses in a row before anything trained
+    std::int64_t last_epoch = 0;    ///< newest Node::epoch
+    bool max_wait_over = false;     ///< it stops because of spec.max_wait
+    int instances = 0;              ///< wanted now: spec.instance_count until scaled
     std::optional<FaultSchedule> faults;
     std::optional<plan::CheckpointCommitted> checkpoint;  ///< the newest
     std::optional<plan::Progress> progress;               ///< newest of any node
     LedgerState ledger;
 
     Secondary secondary() const { return transitions.back().status; }
-    /// Whole seconds between training_start and training_end, at least 1; nullopt while running.
+    /// Whole seconds from the first Downloading to the end, summed over the attempts, at least 1;
+    /// nullopt while running or when it never got so far.
     std::optional<std::int64_t> training_seconds() const;
 };
 
@@ -198,6 +209,7 @@ struct AgentGone {
 struct LaunchFailed {
     AttemptId attempt;
     std::string reason;
+    std::vector<std::string> nodes = {};  ///< those that were tried; empty: all not launched
 };
 struct Queued {
     AttemptId attempt;
@@ -205,10 +217,12 @@ struct Queued {
 };  ///< no free slot: so many jobs run
 struct Placed {
     AttemptId attempt;
-};  ///< the engine took the launch
+    std::vector<std::string> nodes = {};  ///< empty: all
+};                                        ///< the engine took the launch
 struct Released {
     AttemptId attempt;
-};  ///< nothing of the attempt is left
+    std::string node = {};  ///< empty: the whole attempt
+};                          ///< nothing of it is left
 struct FaultRequested {
     Fault fault;
 };
@@ -253,6 +267,8 @@ Stepped step(Job job, const Stimulus& stimulus, Instant now);
 std::optional<Instant> next_due(const Job& job);
 /// True when the agents of the current attempt that still run are to stop.
 bool wants_stop(const Job& job);
+/// What is left of spec.node.limits.max_runtime for a node wanted at that moment.
+milliseconds runtime_left(const Job& job, Instant wanted);
 /// The ledger up to `now`; final for a terminal job.
 Ledger ledger_of(const Job& job, Instant now);
 Ledger ledger_of(const LedgerState& state, Instant now);
@@ -298,6 +314,8 @@ struct Placing {
         credentials;                ///< derived, stable per attempt
     int max_running = 0;            ///< jobs at a time, others wait; 0: max(2, cpus)
     milliseconds exit_grace{3000};  ///< for a finished agent to end before it is killed
+    milliseconds clock_check{
+        1000};  ///< how often due times are compared with a clock that may jump
 };
 
 class JobService {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jobs/live.h"
 
-#include <algorithm>
-
 namespace ty::jobs {
 
 namespace {
@@ -16,33 +14,61 @@ LiveAttempt live_of(std::int64_t number, const Job& job) {
     live.region = job.spec.region;
     live.name = job.spec.name;
     live.version = job.version;
-    live.hosts = hosts_of(job.spec);
-    live.stop = wants_stop(job);
-    live.over = is_terminal(job.status);
-    live.seen = attempt.seen;
-    for (const auto& [host, outcome] : attempt.finished) live.finished.insert(host);
+    live.job_over = is_terminal(job.status);
+    live.released = attempt.released;
+    live.over = live.job_over || attempt.ended.has_value();
+    for (const auto& [name, node] : attempt.nodes)
+        if (!node.released)
+            live.nodes.emplace(name, LiveNode{node.seen, node.commands, node.finished.has_value()});
     return live;
+}
+
+/// A held sync may have its answer in `now` that it had not in `before`.
+bool has_news(const LiveAttempt& before, const LiveAttempt& now) {
+    if (now.over) return true;
+    for (const auto& [name, node] : now.nodes) {
+        const auto known = before.nodes.find(name);
+        if (known == before.nodes.end()) continue;
+        if (node.finished != known->second.finished ||
+            node.commands.size() != known->second.commands.size())
+            return true;
+    }
+    return now.nodes.size() < before.nodes.size();
 }
 
 }  // namespace
 
-bool LiveAttempt::has_host(const std::string& host) const {
-    return std::ranges::find(hosts, host) != hosts.end();
+void LiveAttempts::drop(State& state, std::map<std::string, LivePtr>::iterator entry) {
+    const LivePtr gone = entry->second;
+    if (!gone->job_over) --state.running;
+    state.by_job.erase(gone->number);
+    std::erase_if(state.access_keys, [&](const auto& key) { return key.second == gone->id.str(); });
+    state.attempts.erase(entry);
 }
 
 void LiveAttempts::put(std::int64_t number, const Job& job) {
     if (job.attempts.empty()) return;
-    if (job.attempts.back().released) return erase(job.attempts.back().id);
-    LiveAttempt fresh = live_of(number, job);
-    const bool news = fresh.stop || fresh.over;
-    state_.with([&](State& state) {
-        const auto [entry, inserted] = state.attempts.try_emplace(fresh.id.str());
-        LiveAttempt& known = entry->second;
-        if (!inserted && known.version >= fresh.version) return;
-        const bool was_running = !inserted && !known.over;
-        if (was_running && fresh.over) --state.running;
-        if (inserted && !fresh.over) ++state.running;
-        known = std::move(fresh);
+    const auto fresh = std::make_shared<const LiveAttempt>(live_of(number, job));
+    const bool news = state_.with([&](State& state) {
+        bool told = false;
+        if (const auto known = state.by_job.find(number); known != state.by_job.end()) {
+            const auto entry = state.attempts.find(known->second);
+            const LivePtr before = entry->second;
+            if (before->version >= fresh->version) return false;
+            told = before->id != fresh->id || has_news(*before, *fresh);
+            if (before->id != fresh->id || (fresh->job_over && fresh->released)) {
+                drop(state, entry);
+            } else {
+                if (!before->job_over && fresh->job_over) --state.running;
+                entry->second = fresh;
+                return told;
+            }
+        }
+        if (fresh->job_over && fresh->released) return told;
+        state.attempts.emplace(fresh->id.str(), fresh);
+        state.by_job.emplace(number, fresh->id.str());
+        if (!fresh->job_over) ++state.running;
+        return told;
     });
     if (news) state_.notify();
 }
@@ -50,20 +76,15 @@ void LiveAttempts::put(std::int64_t number, const Job& job) {
 void LiveAttempts::erase(const AttemptId& attempt) {
     state_.with([&](State& state) {
         const auto found = state.attempts.find(attempt.str());
-        if (found == state.attempts.end()) return;
-        if (!found->second.over) --state.running;
-        state.attempts.erase(found);
-        std::erase_if(state.access_keys,
-                      [&](const auto& entry) { return entry.second == attempt.str(); });
+        if (found != state.attempts.end()) drop(state, found);
     });
     state_.notify();
 }
 
-std::optional<LiveAttempt> LiveAttempts::find(const AttemptId& attempt) const {
-    return state_.with([&](const State& state) -> std::optional<LiveAttempt> {
+LivePtr LiveAttempts::find(const AttemptId& attempt) const {
+    return state_.with([&](const State& state) -> LivePtr {
         const auto found = state.attempts.find(attempt.str());
-        if (found == state.attempts.end()) return std::nullopt;
-        return found->second;
+        return found == state.attempts.end() ? nullptr : found->second;
     });
 }
 
@@ -82,24 +103,32 @@ std::optional<AttemptId> LiveAttempts::find_access_key(const std::string& access
     return state_.with([&](const State& state) -> std::optional<AttemptId> {
         const auto found = state.access_keys.find(access_key);
         if (found == state.access_keys.end()) return std::nullopt;
+        if (state.attempts.at(found->second)->released) return std::nullopt;
         return AttemptId(found->second);
     });
 }
 
-Waited LiveAttempts::wait(const AttemptId& attempt, const std::string& host,
+Waited LiveAttempts::wait(const AttemptId& attempt, const std::string& node,
                           std::uint64_t commands_seen, Deadline by,
                           const std::stop_token& stop) const {
     const auto look = [&](const State& state) {
+        Waited waited;
         const auto found = state.attempts.find(attempt.str());
-        if (found == state.attempts.end()) return Waited{};
-        const LiveAttempt& live = found->second;
-        const auto seen = live.seen.find(host);
-        return Waited{live.over || live.finished.contains(host), live.stop,
-                      seen == live.seen.end() ? 0 : seen->second};
+        if (found == state.attempts.end()) return waited;
+        const auto mine = found->second->nodes.find(node);
+        if (mine == found->second->nodes.end()) return waited;
+        waited.gone = found->second->over || mine->second.finished;
+        waited.seen = mine->second.seen;
+        const auto& commands = mine->second.commands;
+        if (!waited.gone && commands_seen < commands.size()) {
+            waited.number = commands_seen + 1;
+            waited.command = commands[commands_seen];
+        }
+        return waited;
     };
     const auto ready = [&](const State& state) {
         const Waited now = look(state);
-        return now.gone || (now.stop && commands_seen == 0);
+        return now.gone || now.command.has_value();
     };
     return state_.wait(by, stop, ready, look);
 }

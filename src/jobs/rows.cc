@@ -35,15 +35,23 @@ Row row_to_outline(const store::Stmt& row) {
     job.created = row.instant(7);
     job.modified = row.instant(8);
     job.version = row.integer(9);
-    in_context("job " + job.spec.name, [&] { state_from_json(row.text(10), job); });
     job.spec.instance_count = static_cast<int>(row.integer(11));
+    in_context("job " + job.spec.name, [&] { state_from_json(row.text(10), job); });
     return result;
+}
+
+/// Templates of jobs that an earlier version stored: what was added since has defaults.
+plan::NodePlan template_from(std::string text) {
+    constexpr std::string_view kOld = "{\"version\":1,";
+    if (text.starts_with(kOld))
+        text.replace(0, kOld.size(), fmt::format("{{\"version\":{},", plan::kPlanVersion));
+    return plan::plan_from_json(text);
 }
 
 Row row_to_job(const store::Stmt& row) {
     Row result = row_to_outline(row);
     Job& job = result.job;
-    in_context("job " + job.spec.name, [&] { job.spec.node = plan::plan_from_json(row.text(13)); });
+    in_context("job " + job.spec.name, [&] { job.spec.node = template_from(row.text(13)); });
     job.spec.warning = row.text(12);
     job.document = row.text(14);
     return result;

@@ -41,12 +41,13 @@ void put_tags(store::Tx& tx, const std::string& arn, const std::vector<Tag>& tag
                     kMaxTags);
 }
 
-Row need(std::optional<Row> row, const std::string& region, const std::string& name) {
+}  // namespace
+
+Row need_job(store::Tx& tx, const std::string& region, const std::string& name) {
+    auto row = find_by_name(tx, region, name);
     if (!row) throw_not_found(region, name);
     return std::move(*row);
 }
-
-}  // namespace
 
 // ---- moving jobs
 // ---------------------------------------------------------------------------------
@@ -115,23 +116,9 @@ void JobService::Impl::publish(Moved moved) {
         if (job->status == Status::failed) ++failed;
         if (job->status == Status::stopped) ++stopped;
     }
+    if (is_terminal(job->status)) claims.release(job->id);
     work->with([&](Work& w) {
-        for (const Effect& effect : moved.effects) {
-            if (const auto* start = std::get_if<Launch>(&effect)) {
-                w.launches.emplace(number, start->attempt);
-            } else if (const auto* end = std::get_if<Release>(&effect)) {
-                w.launches.erase(number);
-                const Attempt& attempt = job->attempts.back();
-                const bool orderly = attempt.finished.size() == hosts_of(job->spec).size();
-                w.releases.emplace(
-                    end->attempt.str(),
-                    Work::Releasing{Deadline::in(orderly ? placing.exit_grace : milliseconds(0)),
-                                    Deadline::in(milliseconds(0))});
-                w.look = true;
-            } else if (std::holds_alternative<Wake>(effect)) {
-                live.wake();
-            }
-        }
+        note(w, number, *job, moved.effects);
         if (has_listener) w.changes.push_back(job);
     });
     work->notify();
@@ -188,7 +175,10 @@ Job JobService::Impl::create(JobSpec spec, std::string document, const std::vect
 
     Moved moved{{0, std::move(stepped.job)}, std::move(stepped.effects), true, false};
     std::optional<Row> existing;
-    db.write([&](store::Tx& tx) {
+    claims.claim(moved.row.job);
+    // Whatever goes wrong, a job that was not made claims nothing.
+    const auto unclaim = [this, id = moved.row.job.id] { claims.release(id); };
+    const auto insert = [&](store::Tx& tx) {
         if (const auto taken = find_taken(tx, moved.row.job.spec)) {
             if (idempotency.empty() || taken->idempotency != idempotency) throw_taken(taken->arn);
             existing = find_by_number(tx, taken->number);
@@ -196,8 +186,17 @@ Job JobService::Impl::create(JobSpec spec, std::string document, const std::vect
         }
         moved.row.number = insert_job(tx, moved.row.job, node_json, idempotency);
         put_tags(tx, moved.row.job.spec.arn, tags);
-    });
-    if (existing) return std::move(existing->job);
+    };
+    try {
+        db.write(insert);
+    } catch (...) {
+        unclaim();
+        throw;
+    }
+    if (existing) {
+        unclaim();
+        return std::move(existing->job);
+    }
     ++created;
     Job result = moved.row.job;
     publish(std::move(moved));
@@ -240,7 +239,7 @@ std::vector<Job> JobService::all(const std::string& region, std::size_t offset,
 void JobService::request_stop(const std::string& region, const std::string& name) {
     Impl::Moved moved;
     impl_->db.write([&](store::Tx& tx) {
-        Row row = need(find_by_name(tx, region, name), region, name);
+        Row row = need_job(tx, region, name);
         if (is_terminal(row.job.status))
             throw_error(Code::invalid, "ValidationException",
                         "The request was rejected because the training job is in status {}",
@@ -250,38 +249,10 @@ void JobService::request_stop(const std::string& region, const std::string& name
     impl_->publish(std::move(moved));
 }
 
-void JobService::inject(const std::string& region, const std::string& name, const Fault& fault) {
-    Impl::Moved moved;
-    impl_->db.write([&](store::Tx& tx) {
-        Row row = need(find_by_name(tx, region, name), region, name);
-        moved = impl_->move(tx, std::move(row), {FaultRequested{fault}});
-    });
-    impl_->publish(std::move(moved));
-}
-
-void JobService::schedule_faults(const std::string& region, const std::string& name,
-                                 const std::optional<FaultSchedule>& schedule) {
-    Impl::Moved moved;
-    impl_->db.write([&](store::Tx& tx) {
-        Row row = need(find_by_name(tx, region, name), region, name);
-        moved = impl_->move(tx, std::move(row), {FaultsScheduled{schedule}});
-    });
-    impl_->publish(std::move(moved));
-}
-
-void JobService::scale(const std::string& region, const std::string& name, int instances) {
-    Impl::Moved moved;
-    impl_->db.write([&](store::Tx& tx) {
-        Row row = need(find_by_name(tx, region, name), region, name);
-        moved = impl_->move(tx, std::move(row), {ScaleRequested{instances}});
-    });
-    impl_->publish(std::move(moved));
-}
-
 void JobService::remove(const std::string& region, const std::string& name) {
     JobId id;
     impl_->db.write([&](store::Tx& tx) {
-        const Row row = need(find_by_name(tx, region, name), region, name);
+        const Row row = need_job(tx, region, name);
         if (!is_terminal(row.job.status))
             throw_error(
                 Code::invalid, "ValidationException",
@@ -298,7 +269,7 @@ void JobService::update_document(const std::string& region, const std::string& n
                                  std::string document) {
     Impl::Moved moved;
     impl_->db.write([&](store::Tx& tx) {
-        moved.row = need(find_by_name(tx, region, name), region, name);
+        moved.row = need_job(tx, region, name);
         Job& job = moved.row.job;
         job.modified = std::max(job.modified, impl_->clock.now());
         job.document = std::move(document);

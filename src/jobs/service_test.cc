@@ -297,7 +297,10 @@ TEST_CASE("an agent nobody knows a job for is released at start; a vanished one 
     world.send(who, {plan::PhaseChanged{Phase::training, ""}});
     world.service.reset();
     world.engine = std::make_unique<engine::FakeEngine>();  // the machine was restarted
-    world.engine->launch({AttemptId("j-unknown.1"), {{"algo-1", "", ""}}});
+    engine::Placement unknown;
+    unknown.attempt = AttemptId("j-unknown.1");
+    unknown.agents = {{"algo-1", "", ""}};
+    world.engine->launch(unknown);
     world.start();
     REQUIRE(world.terminal("Vanished"));
     CHECK(world.job("Vanished").status == Status::failed);

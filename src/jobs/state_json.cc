@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The moving part of a Job as JSON, for the job_state table. Only this program reads it; what does
-// not fit is corruption, not a user's mistake.
+// The moving part of a Job as JSON, for the job_state table, and what the reconciler has to know of
+// its spec without reading all of it. Only this program reads it; what does not fit is corruption,
+// not a user's mistake. Members that say nothing are left out: it is written at every event.
 #include "base/error.h"
 #include "base/json.h"
+#include "jobs/attempt_json.h"
+#include "jobs/ledger.h"
 #include "jobs/names.h"
 #include "jobs/rows.h"
 
@@ -32,47 +35,102 @@ Transition transition_in(const Json& j) {
     return transition;
 }
 
-Json attempt_out(const Attempt& attempt) {
+Json faults_out(const FaultSchedule& schedule) {
     Json j = Json::object();
-    j["id"] = attempt.id.str();
-    j["number"] = attempt.number;
-    for (const auto& [host, seq] : attempt.seen) j["seen"][host] = seq;
-    for (const auto& [host, phase] : attempt.phases) j["phases"][host] = static_cast<int>(phase);
-    for (const auto& [host, outcome] : attempt.finished) {
-        Json o = Json::object();
-        o["kind"] = static_cast<int>(outcome.kind);
-        o["reason"] = outcome.reason;
-        if (outcome.exit_code) o["exit_code"] = *outcome.exit_code;
-        j["finished"][host] = std::move(o);
-    }
-    if (!attempt.first_failed.empty()) j["first_failed"] = attempt.first_failed;
-    j["launched"] = attempt.launched;
-    j["released"] = attempt.released;
+    j["kind"] = static_cast<int>(schedule.fault.kind);
+    j["host"] = schedule.fault.host;
+    j["time"] = schedule.fault.time.count();
+    j["why"] = schedule.fault.why;
+    j["every"] = schedule.every.count();
+    j["seed"] = schedule.seed;
+    j["drawn"] = schedule.drawn;
+    j["next"] = to_epoch_millis(schedule.next);
     return j;
 }
 
-Attempt attempt_in(const Json& j) {
-    Attempt attempt;
-    attempt.id = AttemptId(j.at("id").get<std::string>());
-    attempt.number = j.at("number").get<int>();
-    if (const auto seen = j.find("seen"); seen != j.end())
-        for (const auto& [host, seq] : seen->items()) attempt.seen[host] = seq.get<std::uint64_t>();
-    if (const auto phases = j.find("phases"); phases != j.end())
-        for (const auto& [host, phase] : phases->items())
-            attempt.phases[host] = static_cast<plan::Phase>(phase.get<int>());
-    if (const auto finished = j.find("finished"); finished != j.end()) {
-        for (const auto& [host, o] : finished->items()) {
-            plan::Outcome outcome;
-            outcome.kind = static_cast<plan::Outcome::Kind>(o.at("kind").get<int>());
-            outcome.reason = o.at("reason").get<std::string>();
-            if (o.contains("exit_code")) outcome.exit_code = o.at("exit_code").get<int>();
-            attempt.finished.emplace(host, std::move(outcome));
-        }
+FaultSchedule faults_in(const Json& j) {
+    FaultSchedule schedule;
+    schedule.fault.kind = static_cast<Fault::Kind>(j.at("kind").get<int>());
+    schedule.fault.host = j.at("host").get<std::string>();
+    schedule.fault.time = milliseconds(j.at("time").get<long long>());
+    schedule.fault.why = j.at("why").get<std::string>();
+    schedule.every = milliseconds(j.at("every").get<long long>());
+    schedule.seed = j.at("seed").get<std::uint64_t>();
+    schedule.drawn = j.at("drawn").get<std::uint64_t>();
+    schedule.next = from_epoch_millis(j.at("next").get<long long>());
+    return schedule;
+}
+
+Json checkpoint_out(const plan::CheckpointCommitted& committed) {
+    Json j = Json::object();
+    j["id"] = committed.id;
+    if (committed.step) j["step"] = *committed.step;
+    j["bytes"] = committed.bytes;
+    j["uploaded"] = committed.uploaded;
+    j["files"] = committed.files;
+    j["taken"] = to_epoch_millis(committed.taken);
+    return j;
+}
+
+plan::CheckpointCommitted checkpoint_in(const Json& j) {
+    plan::CheckpointCommitted committed;
+    committed.id = j.at("id").get<std::string>();
+    if (j.contains("step")) committed.step = j.at("step").get<std::int64_t>();
+    committed.bytes = j.at("bytes").get<std::uint64_t>();
+    committed.uploaded = j.at("uploaded").get<std::uint64_t>();
+    committed.files = j.at("files").get<int>();
+    committed.taken = from_epoch_millis(j.at("taken").get<long long>());
+    return committed;
+}
+
+/// Of the spec: what the service needs of every live job after a restart.
+Json promises_out(const JobSpec& spec) {
+    Json j = Json::object();
+    if (spec.spot) j["spot"] = true;
+    if (spec.max_wait) j["max_wait"] = spec.max_wait->count();
+    if (spec.retries != 0) j["retries"] = spec.retries;
+    if (spec.node.checkpoint) {
+        j["checkpoint"] = spec.node.checkpoint->uri;
+        if (!spec.node.checkpoint->endpoint.empty())
+            j["checkpoint_endpoint"] = spec.node.checkpoint->endpoint;
     }
-    attempt.first_failed = j.value("first_failed", std::string());
-    attempt.launched = j.at("launched").get<bool>();
-    attempt.released = j.at("released").get<bool>();
-    return attempt;
+    return j;
+}
+
+void promises_in(const Json& j, JobSpec& spec) {
+    spec.spot = j.value("spot", false);
+    if (j.contains("max_wait")) spec.max_wait = seconds(j.at("max_wait").get<long long>());
+    spec.retries = j.value("retries", 0);
+    if (!j.contains("checkpoint")) return;
+    if (!spec.node.checkpoint) spec.node.checkpoint.emplace();
+    spec.node.checkpoint->uri = j.at("checkpoint").get<std::string>();
+    spec.node.checkpoint->endpoint = j.value("checkpoint_endpoint", std::string());
+}
+
+void counters_out(const Job& job, Json& j) {
+    const auto put = [&j](const char* name, std::int64_t value) {
+        if (value != 0) j[name] = value;
+    };
+    put("trained", job.trained.count());
+    put("ran", job.ran.count());
+    put("retried", job.retried);
+    put("fruitless", job.fruitless);
+    put("last_epoch", job.last_epoch);
+    if (job.max_wait_over) j["max_wait_over"] = true;
+    j["instances"] = job.instances;
+}
+
+void counters_in(const Json& j, Job& job) {
+    job.ran = milliseconds(j.value("ran", 0LL));
+    job.trained = milliseconds(j.value("trained", 0LL));
+    job.retried = j.value("retried", 0);
+    job.fruitless = j.value("fruitless", 0);
+    job.last_epoch = j.value("last_epoch", std::int64_t(0));
+    job.max_wait_over = j.value("max_wait_over", false);
+    job.instances = j.value("instances", job.spec.instance_count);
+    // A row of a version that knew one attempt only.
+    if (!j.contains("instances") && job.training_start && job.training_end)
+        job.trained = *job.training_end - *job.training_start;
 }
 
 }  // namespace
@@ -88,9 +146,18 @@ std::string state_to_json(const Job& job) {
     if (job.training_end) j["training_end"] = to_epoch_millis(*job.training_end);
     j["stop_requested"] = job.stop_requested;
     j["model_uploaded"] = job.model_uploaded;
+    counters_out(job, j);
+    if (Json promises = promises_out(job.spec); !promises.empty()) j["spec"] = std::move(promises);
     Json attempts = Json::array();
     for (const Attempt& attempt : job.attempts) attempts.push_back(attempt_out(attempt));
     j["attempts"] = std::move(attempts);
+    if (job.faults) j["faults"] = faults_out(*job.faults);
+    if (job.checkpoint) j["checkpoint"] = checkpoint_out(*job.checkpoint);
+    if (job.progress)
+        j["progress"] = {{"step", job.progress->step},
+                         {"total", job.progress->total},
+                         {"message", job.progress->message}};
+    if (!(job.ledger == LedgerState{})) j["ledger"] = parse_json(to_json(job.ledger));
     return dump_json(j);
 }
 
@@ -111,8 +178,18 @@ void state_from_json(std::string_view text, Job& job) {
         job.training_end = instant("training_end");
         job.stop_requested = j.at("stop_requested").get<bool>();
         job.model_uploaded = j.at("model_uploaded").get<bool>();
+        counters_in(j, job);
+        if (j.contains("spec")) promises_in(j.at("spec"), job.spec);
         job.attempts.clear();
-        for (const Json& attempt : j.at("attempts")) job.attempts.push_back(attempt_in(attempt));
+        for (const Json& attempt : j.at("attempts"))
+            job.attempts.push_back(attempt_in(attempt, job));
+        if (j.contains("faults")) job.faults = faults_in(j.at("faults"));
+        if (j.contains("checkpoint")) job.checkpoint = checkpoint_in(j.at("checkpoint"));
+        if (const auto progress = j.find("progress"); progress != j.end())
+            job.progress = plan::Progress{progress->at("step").get<std::int64_t>(),
+                                          progress->at("total").get<std::int64_t>(),
+                                          progress->at("message").get<std::string>()};
+        if (j.contains("ledger")) job.ledger = ledger_from_json(dump_json(j.at("ledger")));
     } catch (const nlohmann::json::exception& error) {
         throw_error(Code::corrupt, "", "the stored state of a job cannot be read: {}",
                     error.what());

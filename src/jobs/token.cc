@@ -12,6 +12,10 @@ std::string make_token(const std::string& secret, const AttemptId& attempt,
     return name + "/" + to_hex(hmac_sha256(as_bytes(secret), "agent/" + name));
 }
 
+std::string make_rendezvous_token(const std::string& secret, const AttemptId& attempt) {
+    return to_hex(hmac_sha256(as_bytes(secret), "rendezvous/" + attempt.str()));
+}
+
 std::optional<TokenOwner> check_token(const std::string& secret, const std::string& token) {
     constexpr std::size_t kLongest = 256;
     if (token.size() > kLongest) return std::nullopt;

@@ -17,6 +17,8 @@ struct TokenOwner {
 
 std::string make_token(const std::string& secret, const AttemptId& attempt,
                        const std::string& host);
+/// Secret of an elastic attempt's rendezvous.
+std::string make_rendezvous_token(const std::string& secret, const AttemptId& attempt);
 /// Whom the token was made for; nullopt when it was not made with this secret.
 std::optional<TokenOwner> check_token(const std::string& secret, const std::string& token);
 

@@ -16,6 +16,10 @@ void FakeEngine::launch(const Placement& placement) {
                     .emplace(std::pair(placement.attempt.str(), start.host),
                              Allocation{placement.attempt, start.host, AgentState::running, {}})
                     .second;
+        if (placement.network)
+            state.agents.emplace(
+                std::pair(placement.attempt.str(), std::string(kNetworkHost)),
+                Allocation{placement.attempt, kNetworkHost, AgentState::running, {}});
         if (fresh) state.launched.push_back(placement);
     });
     state_.notify();
@@ -39,7 +43,10 @@ void FakeEngine::release(const AttemptId& attempt) {
 }
 
 void FakeEngine::release(const AttemptId& attempt, const std::string& host) {
-    state_.with([&](State& state) { state.agents.erase(std::pair(attempt.str(), host)); });
+    state_.with([&](State& state) {
+        state.agents.erase(std::pair(attempt.str(), host));
+        state.nodes_released.emplace_back(attempt.str() + "/" + host);
+    });
     state_.notify();
 }
 
@@ -76,6 +83,10 @@ std::vector<Placement> FakeEngine::launched() const {
 
 std::vector<AttemptId> FakeEngine::released() const {
     return state_.with([](const State& state) { return state.released; });
+}
+
+std::vector<std::string> FakeEngine::nodes_released() const {
+    return state_.with([](const State& state) { return state.nodes_released; });
 }
 
 bool FakeEngine::wait_launched(std::size_t count, Deadline by) const {

@@ -25,13 +25,15 @@ public:
 
     /// The next launch throws unavailable with this text.
     void fail_next_launch(std::string text);
-    /// The agent ends now; `ending` as "SIGKILL (signal 9)".
+    /// The agent, or the attempt's network (kNetworkHost), ends now; `ending` as "SIGKILL (signal
+    /// 9)".
     void lose(const AttemptId& attempt, const std::string& host, const std::string& ending);
 
     /// Placements in the order of their first launch.
     std::vector<Placement> launched() const;
     std::vector<AttemptId> released() const;
-    /// Block until so many attempts were launched or released; false at the deadline.
+    std::vector<std::string> nodes_released() const;  ///< "<attempt>/<node>"
+    /// Block until so many placements were launched or attempts released; false at the deadline.
     bool wait_launched(std::size_t count, Deadline by) const;
     bool wait_released(std::size_t count, Deadline by) const;
 
@@ -39,6 +41,7 @@ private:
     struct State {
         std::vector<Placement> launched;
         std::vector<AttemptId> released;
+        std::vector<std::string> nodes_released;
         std::map<std::pair<std::string, std::string>, Allocation> agents;
         std::function<void(const Allocation&)> on_gone;
         std::string failure;
