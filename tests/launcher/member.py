@@ -32,6 +32,26 @@ def save():
     os.rename(f"{folder}/{NAME}.tmp", f"{folder}/{NAME}.pt")
 
 
+def train():
+    """Rank 0 steps and, when it is asked, saves and stops stepping; the others stand by."""
+    folder = os.environ["TRAINYARD_CHECKPOINT_DIR"]
+    path, step = folder + "/last.pt", 0
+    if os.path.exists(path):
+        step = int(open(path).read())
+    with open(f"{OUT}/steps", "a") as steps:
+        while RANK == "0" and not os.path.exists(REQUEST):
+            step += 1
+            print(GENERATION, step, file=steps, flush=True)
+            if os.path.exists(OUT + "/stop"):
+                sys.exit(0)
+            time.sleep(0.002)
+    if RANK == "0":
+        with open(path + ".tmp", "w") as file:
+            file.write(str(step))
+        os.rename(path + ".tmp", path)
+    wait()
+
+
 def wait(also=lambda: False):
     """Until the test says stop (the rank then ends well), or `also`."""
     end = time.monotonic() + LIMIT
@@ -114,6 +134,8 @@ def act(action, text):
         wait(lambda: os.path.exists(REQUEST))
         os.unlink(REQUEST)
         time.sleep(LIMIT)
+    elif action == "train":
+        train()
     elif action == "look":  # at the request, but never save
         wait(lambda: os.path.exists(REQUEST))
         leave(f"request.{NAME}", open(REQUEST).read())
