@@ -85,6 +85,7 @@ http::Response serve_sts(Call& call);         // sts/        query
 http::Response serve_iam(Call& call);         // iam/        query
 http::Response serve_ecr(Call& call);         // ecr/        AWS JSON 1.1
 http::Response serve_ec2(Call& call);         // ec2/        ec2 query
+http::Response serve_control(Call& call);     // control/    Trainyard's own calls, REST-JSON
 http::Response serve_s3(Call& call);  // s3/         REST-XML, body streamed from request.body
 http::Response serve_agent(Services& services,
                            http::Request& request);  // agent/  bearer token, JSON

@@ -66,6 +66,13 @@ constexpr std::array kLogs{
     Row{Code::conflict, "", "ResourceAlreadyExistsException", 400},
     Row{Code::invalid, "", "InvalidParameterException", 400},
 };
+/// Trainyard's own calls, where the HTTP status says what happened too.
+constexpr std::array kControl{
+    Row{Code::denied, "", "AccessDeniedException", 403},
+    Row{Code::not_found, "", "ResourceNotFoundException", 404},
+    Row{Code::conflict, "ResourceInUse", "ResourceInUse", 409},
+    Row{Code::conflict, "", "ConflictException", 409},
+};
 constexpr std::array kEcr{
     Row{Code::not_found, "", "RepositoryNotFoundException", 400},
     Row{Code::conflict, "", "RepositoryAlreadyExistsException", 400},
@@ -231,6 +238,7 @@ std::span<const Row> service_rows(std::string_view service) {
     if (service == "sagemaker") return kSageMaker;
     if (service == "logs") return kLogs;
     if (service == "ecr") return kEcr;
+    if (service == "trainyard") return kControl;
     if (service == "monitoring") return kMonitoring;
     if (service == "ec2") return kEc2;
     if (service == "iam") return kIam;

@@ -98,6 +98,11 @@ bool route_cbor(Route& route, const http::Request& request) {
     return true;
 }
 
+/// Trainyard's own calls. A bucket called "trainyard" is asked for with S3's scope.
+bool is_control(const http::Request& request, std::string_view scope_service) {
+    return request.path.starts_with("/trainyard/v1/") && scope_service != "s3";
+}
+
 /// A query-protocol call: a form on "/", or its presigned GET form.
 bool is_form(const http::Request& request, std::string_view scope_service) {
     if (request.path != "/" && !request.path.empty()) return false;
@@ -146,6 +151,11 @@ Route find_route(const http::Request& request, std::string_view own_host) {
     }
     if (route_cbor(route, request)) return route;
     const std::string service = scope ? scope->service : host.service;
+    if (is_control(request, service)) {
+        route.service = "trainyard";
+        route.protocol = Protocol::rest_json;
+        return route;
+    }
     if (is_form(request, service)) {
         route.service = service;
         route.protocol = query_dialect(service);

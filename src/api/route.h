@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which face a request is for, decided from its head alone (and a form's Action from its body).
 // Every service shares one host and port, so the clues are taken in order of how much they can be
-// trusted to mean one thing: target header, CBOR path, form, credential scope, host name; what is
-// left is S3.
+// trusted to mean one thing: target header, CBOR path, our own path, form, credential scope, host
+// name; what is left is S3.
 #pragma once
 
 #include "api/render.h"

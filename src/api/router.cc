@@ -33,6 +33,7 @@ constexpr std::array kFaces{
     FaceRow{"ecr", serve_ecr},
     FaceRow{"ec2", serve_ec2},
     FaceRow{"s3", serve_s3},
+    FaceRow{"trainyard", serve_control},
 };
 
 const FaceRow* find_face(std::string_view service) {
@@ -145,7 +146,7 @@ private:
         if (form && request.method == "GET") body = request.query;
         const FaceRow* face = find_face(route.service);
         if (face == nullptr) refuse_service(route);
-        if (route.protocol == Protocol::rest_json)
+        if (route.protocol == Protocol::rest_json && face->serve != serve_control)
             throw_error(Code::unsupported, "UnknownOperation",
                         "{} {} of {} is not served by Trainyard", request.method,
                         to_valid_utf8(request.path), route.service);
