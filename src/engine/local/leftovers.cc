@@ -6,8 +6,10 @@
 #include "base/text.h"
 #include "sys/sys.h"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <vector>
 
 #include <unistd.h>
@@ -51,48 +53,48 @@ std::vector<Seen> all_processes() {
     return seen;
 }
 
-bool has_variable(int pid, const std::string& wanted) {
+/// Value of kRunVariable in a process's environment; empty when it has none.
+std::string run_of(int pid) {
+    static constexpr std::string_view kName = kRunVariable;
     const std::string block = read_proc(fs::path("/proc") / std::to_string(pid) / "environ");
-    std::size_t at = 0;
-    while ((at = block.find(wanted, at)) != std::string::npos) {
-        const std::size_t end = at + wanted.size();
-        if ((at == 0 || block[at - 1] == '\0') && (end == block.size() || block[end] == '\0'))
-            return true;
-        at = end;
+    for (std::size_t at = 0; at < block.size();) {
+        const std::size_t end = std::min(block.find('\0', at), block.size());
+        const std::string_view entry = std::string_view(block).substr(at, end - at);
+        if (entry.size() > kName.size() && entry[kName.size()] == '=' && entry.starts_with(kName))
+            return std::string(entry.substr(kName.size() + 1));
+        at = end + 1;
     }
-    return false;
+    return {};
 }
 
-std::vector<int> find_leftovers(const Leftovers& which) {
-    const std::string wanted = fmt::format("{}={}", kRunVariable, which.folder);
+std::vector<int> find_leftovers(std::span<const Leftovers> which) {
+    std::set<int> sessions;
+    std::set<std::string> folders;
+    for (const Leftovers& one : which) {
+        if (one.session > 1) sessions.insert(one.session);
+        if (!one.folder.empty()) folders.insert(one.folder);
+    }
     const std::vector<Seen> all = all_processes();
-    std::vector<int> found;
-    const auto has = [&found](int pid) {
-        for (const int known : found)
-            if (known == pid) return true;
-        return false;
-    };
+    std::set<int> found;
     for (const Seen& one : all) {
         if (one.zombie || one.pid == ::getpid() || one.pid <= 1) continue;
-        const bool same_session = which.session > 1 && one.session == which.session;
-        if (same_session || (!which.folder.empty() && has_variable(one.pid, wanted)))
-            found.push_back(one.pid);
+        if (sessions.contains(one.session) || folders.contains(run_of(one.pid)))
+            found.insert(one.pid);
     }
     // And everything below them, whatever it did to its session and environment.
     for (bool grew = !found.empty(); grew;) {
         grew = false;
         for (const Seen& one : all) {
-            if (one.zombie || has(one.pid) || !has(one.parent)) continue;
-            found.push_back(one.pid);
-            grew = true;
+            if (one.zombie || !found.contains(one.parent)) continue;
+            grew |= found.insert(one.pid).second;
         }
     }
-    return found;
+    return {found.begin(), found.end()};
 }
 
 }  // namespace
 
-int kill_leftovers(const Leftovers& which, Deadline by) {
+int kill_leftovers(std::span<const Leftovers> which, Deadline by) {
     int killed = 0;
     for (;;) {
         int signalled = 0;

@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 
+#include <span>
 #include <string>
 
 namespace ty::engine {
@@ -17,8 +18,9 @@ struct Leftovers {
     std::string folder;  ///< value of kRunVariable in their environment
 };
 
-/// SIGKILL them until none is found or the deadline passes. Returns how many were killed. Never
-/// throws: what cannot be signalled belongs to somebody else.
-int kill_leftovers(const Leftovers& which, Deadline by);
+/// SIGKILL them until none is found or the deadline passes; all in one walk through the processes,
+/// of which a machine may have many. Returns how many were killed. Never throws: what cannot be
+/// signalled belongs to somebody else.
+int kill_leftovers(std::span<const Leftovers> which, Deadline by);
 
 }  // namespace ty::engine

@@ -1,60 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents as processes. One thread watches their pidfds; everything known is in one map.
-//
-// An agent is started at most once per attempt and host: once a pid was recorded the folder says
-// "started", whatever became of it, and only release() ends that.
+// Starting agents, and finding those of an earlier daemon.
 #include "engine/local/local.h"
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/result.h"
-#include "base/sync.h"
-#include "engine/local/run_folder.h"
-#include "engine/local/trash.h"
-#include "sys/sys.h"
+#include "engine/local/gpus.h"
+#include "engine/local/local_impl.h"
 
-#include <csignal>
 #include <cstdlib>
-#include <map>
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace ty::engine {
 
-namespace fs = std::filesystem;
-
 namespace {
 
-constexpr int kLockNumber = 3;             // descriptor of engine.lock in the agent
-constexpr seconds kKillLimit{10};          // SIGKILL to gone; beyond: stuck in the kernel
-constexpr milliseconds kPidLookEvery{10};  // adopted agents that have not written their pid yet
-
-using Key = std::pair<std::string, std::string>;  // attempt, host
-
-struct Agent {
-    RunFolder folder;
-    ProcessId process;
-    std::optional<sys::Child> child;  // ours
-    sys::Fd adopted;                  // pidfd of one we did not start
-    bool running = true;
-    bool launching = false;  // launch() is at work; the watcher leaves it alone
-    bool releasing = false;
-    bool seen_alive = false;  // we watched it: nobody else can have its session id
-    std::string ending;
-
-    int pidfd() const { return child ? child->pidfd() : adopted.get(); }
-};
-
-struct State {
-    std::map<Key, Agent> agents;
-    std::function<void(const Allocation&)> on_gone;
-};
-
-Allocation allocation_of(const Key& key, const Agent& agent) {
-    return {AttemptId(key.first), key.second,
-            agent.running ? AgentState::running : AgentState::gone, agent.ending};
-}
+constexpr int kLockNumber = 3;  // descriptor of engine.lock in the agent
 
 std::vector<std::string> environment_for(const fs::path& folder) {
     std::vector<std::string> env;
@@ -69,79 +31,41 @@ std::vector<std::string> environment_for(const fs::path& folder) {
     return env;
 }
 
-class LocalEngine final : public Engine {
-public:
-    explicit LocalEngine(LocalOptions options)
-        : agent_(std::move(options.agent)),
-          runs_(options.state / "runs"),
-          trash_(options.state / "runs.trash") {
-        std::error_code failed;
-        fs::create_directories(runs_, failed);
-        if (failed) throw errno_error(failed.value(), "create folder " + runs_.string());
-        adopt_all();
-        tasks_.start("engine", [this](std::stop_token stop) { watch(stop); });
-    }
+}  // namespace
 
-    ~LocalEngine() override {
-        tasks_.stop_and_join();
-        state_.with([](State& state) {
-            for (auto& [key, agent] : state.agents)
-                if (agent.child) agent.child->detach();
-        });
-    }
+LocalEngine::LocalEngine(LocalOptions options)
+    : agent_(std::move(options.agent)),
+      runs_(options.state / "runs"),
+      gpus_(options.gpus),
+      trash_(options.state / "runs.trash") {
+    std::error_code failed;
+    fs::create_directories(runs_, failed);
+    if (failed) throw errno_error(failed.value(), "create folder " + runs_.string());
+    adopt_all();
+    tasks_.start("engine", [this](std::stop_token stop) { watch(stop); });
+}
 
-    std::string name() const override { return "local"; }
+LocalEngine::~LocalEngine() {
+    tasks_.stop_and_join();
+    state_.with([](State& state) {
+        for (auto& [key, agent] : state.agents)
+            if (agent.child) agent.child->detach();
+    });
+}
 
-    Capacity capacity() const override {
-        const sys::HostFacts host = sys::read_host();
-        return {host.cpus, host.gpus};
-    }
+Capacity LocalEngine::capacity() const {
+    const sys::HostFacts host = sys::read_host();
+    return {host.cpus, gpus_.value_or(host.gpus)};
+}
 
-    void launch(const Placement& placement) override {
-        for (const AgentStart& start : placement.agents)
-            in_context(
-                fmt::format("starting the agent of {} on {}", placement.attempt.str(), start.host),
-                [&] { launch_one(placement.attempt, start); });
-    }
-
-    std::vector<Allocation> list() override {
-        return state_.with([](const State& state) {
-            std::vector<Allocation> all;
-            all.reserve(state.agents.size());
-            for (const auto& [key, agent] : state.agents) all.push_back(allocation_of(key, agent));
-            return all;
-        });
-    }
-
-    void release(const AttemptId& attempt) override;
-    void release(const AttemptId& attempt, const std::string& host) override;
-    void kill(const AttemptId& attempt, const std::string& host) override;
-
-    void on_gone(std::function<void(const Allocation&)> fn) override {
-        state_.with([&](State& state) { state.on_gone = std::move(fn); });
-    }
-
-private:
-    void adopt_all();
-    Agent adopt(const fs::path& path) const;
-    void launch_one(const AttemptId& attempt, const AgentStart& start);
-    void start_process(Agent& agent, sys::Fd lock) const;
-
-    void watch(const std::stop_token& stop);
-    void register_new(sys::Poller& poller, std::map<int, Key>& watched);
-    void gone(const Key& key);
-    fs::path folder_of(const AttemptId& attempt) const { return runs_ / attempt.str(); }
-
-    const fs::path agent_;
-    const fs::path runs_;
-    Trash trash_;
-    sys::WakeFd wake_;
-    Sync<State> state_;
-    TaskGroup tasks_;
-};
-
-// ---- starting
-// ------------------------------------------------------------------------------------
+std::vector<Allocation> LocalEngine::list() {
+    return state_.with([](const State& state) {
+        std::vector<Allocation> all;
+        all.reserve(state.agents.size());
+        for (const auto& [key, agent] : state.agents) all.push_back(allocation_of(key, agent));
+        return all;
+    });
+}
 
 void LocalEngine::adopt_all() {
     std::error_code failed;
@@ -173,6 +97,7 @@ void LocalEngine::adopt_all() {
 /// What the folder of an earlier daemon tells.
 Agent LocalEngine::adopt(const fs::path& path) const {
     Agent agent{.folder = RunFolder(path)};
+    agent.gpus = agent.folder.read_gpus();
     const bool locked = agent.folder.is_locked();
     if (const auto process = agent.folder.read_pid()) {
         agent.process = *process;
@@ -184,40 +109,109 @@ Agent LocalEngine::adopt(const fs::path& path) const {
     return agent;
 }
 
-void LocalEngine::launch_one(const AttemptId& attempt, const AgentStart& start) {
-    const Key key{attempt.str(), start.host};
-    RunFolder folder(folder_of(attempt) / start.host);
-    const bool known = state_.with([&](State& state) {
-        // Entered before the work: a second launch of the same agent returns here.
-        return !state.agents.emplace(key, Agent{.folder = folder, .launching = true}).second;
-    });
-    if (known) return;
+void LocalEngine::launch(const Placement& placement) {
+    const std::vector<Fresh> fresh = enter_fresh(placement);
+    const Key network{placement.attempt.str(), kNetworkHost};
+    std::size_t started = 0;
     try {
-        folder.create();
-        sys::Fd lock = folder.lock();
-        Agent agent{.folder = folder};
-        if (!lock.is_open() || folder.read_pid()) {
-            agent = adopt(folder.path());
-        } else {
-            folder.write_start(attempt, start);
-            start_process(agent, std::move(lock));
-        }
-        state_.with([&](State& state) {
-            const auto found = state.agents.find(key);
-            if (found != state.agents.end()) found->second = std::move(agent);
-        });
-        wake_.notify();
+        if (placement.network && !fresh.empty())
+            in_context(fmt::format("starting the network of {}", network.first),
+                       [&] { launch_network(placement); });
+        const bool networked =
+            state_.with([&](const State& state) { return state.agents.contains(network); });
+        const fs::path socket =
+            networked ? folder_of(placement.attempt) / kNetworkHost / "socket" : fs::path();
+        for (; started < fresh.size(); ++started)
+            in_context(fmt::format("starting the agent of {} on {}", network.first,
+                                   fresh[started].start.host),
+                       [&] { launch_one(placement.attempt, fresh[started], socket); });
     } catch (...) {
-        state_.with([&](State& state) { state.agents.erase(key); });
-        state_.notify();
+        for (; started < fresh.size(); ++started)
+            forget({network.first, fresh[started].start.host});
         throw;
     }
 }
 
-void LocalEngine::start_process(Agent& agent, sys::Fd lock) const {
+/// Those of the placement that nobody knows yet, each with its GPUs. They are entered before the
+/// work, all or none: a second launch of the same agent finds it there.
+std::vector<LocalEngine::Fresh> LocalEngine::enter_fresh(const Placement& placement) {
+    GpuWish wish{.each = placement.gpus};
+    if (wish.each > 0) wish.total = gpus_ ? *gpus_ : sys::read_host().gpus;
+    return state_.with([&](State& state) {
+        std::vector<Fresh> fresh;
+        for (const AgentStart& start : placement.agents)
+            if (!state.agents.contains({placement.attempt.str(), start.host}))
+                fresh.push_back({start, {}});
+        for (const auto& [key, agent] : state.agents)
+            if (agent.running)
+                wish.taken.insert(wish.taken.end(), agent.gpus.begin(), agent.gpus.end());
+        wish.agents = static_cast<int>(fresh.size());
+        std::vector<std::vector<int>> gpus = give_gpus(wish);
+        for (std::size_t i = 0; i < fresh.size(); ++i) {
+            fresh[i].gpus = std::move(gpus[i]);
+            const std::string& host = fresh[i].start.host;
+            state.agents.emplace(Key{placement.attempt.str(), host},
+                                 Agent{.folder = RunFolder(folder_of(placement.attempt) / host),
+                                       .launching = true,
+                                       .gpus = fresh[i].gpus});
+        }
+        return fresh;
+    });
+}
+
+void LocalEngine::launch_network(const Placement& placement) {
+    const Key key{placement.attempt.str(), kNetworkHost};
+    const RunFolder folder(folder_of(placement.attempt) / kNetworkHost);
+    const bool known = state_.with([&](State& state) {
+        return !state.agents.emplace(key, Agent{.folder = folder, .launching = true}).second;
+    });
+    if (known) return;
+    try {
+        bring_up(key, Agent{.folder = folder}, "network", [&](const RunFolder& into) {
+            into.write_network(*placement.network, placement.agents.front().control_plane);
+        });
+    } catch (...) {
+        forget(key);
+        throw;
+    }
+}
+
+void LocalEngine::launch_one(const AttemptId& attempt, const Fresh& fresh,
+                             const fs::path& network) {
+    Agent agent{.folder = RunFolder(folder_of(attempt) / fresh.start.host), .gpus = fresh.gpus};
+    bring_up({attempt.str(), fresh.start.host}, std::move(agent), "run",
+             [&](const RunFolder& into) {
+                 into.write_start(attempt, fresh.start, network, fresh.gpus);
+             });
+}
+
+/// The folder, the process, and the entry in the map that was held free for it.
+void LocalEngine::bring_up(const Key& key, Agent agent, const char* verb,
+                           const std::function<void(const RunFolder&)>& write_orders) {
+    agent.folder.create();
+    sys::Fd lock = agent.folder.lock();
+    if (!lock.is_open() || agent.folder.read_pid()) {
+        agent = adopt(agent.folder.path());
+    } else {
+        write_orders(agent.folder);
+        start_process(agent, verb, std::move(lock));
+    }
+    state_.with([&](State& state) {
+        const auto found = state.agents.find(key);
+        if (found != state.agents.end()) found->second = std::move(agent);
+    });
+    wake_.notify();
+}
+
+void LocalEngine::forget(const Key& key) {
+    state_.with([&](State& state) { state.agents.erase(key); });
+    state_.notify();
+}
+
+void LocalEngine::start_process(Agent& agent, const char* verb, sys::Fd lock) const {
     const sys::Fd log = agent.folder.open_log();
     sys::Command command;
-    command.argv = {agent_.string(), "run", agent.folder.path().string()};
+    command.argv = {agent_.string(), verb, agent.folder.path().string()};
     command.env = environment_for(agent.folder.path());
     command.cwd = "/";
     command.stdout_fd = log.get();
@@ -231,138 +225,6 @@ void LocalEngine::start_process(Agent& agent, sys::Fd lock) const {
     if (sys::read_process(agent.process.pid, stat)) agent.process.start_ticks = stat.start_ticks;
     agent.folder.write_pid(agent.process);
 }
-
-// ---- watching
-// ------------------------------------------------------------------------------------
-
-void LocalEngine::watch(const std::stop_token& stop) {
-    sys::Poller poller;
-    std::map<int, Key> watched;  // pidfds in the poller
-    poller.add(wake_.fd(), [this] { wake_.drain(); });
-    do {
-        register_new(poller, watched);
-    } while (poller.run_once(Deadline::in(seconds(60)), stop));
-}
-
-void LocalEngine::register_new(sys::Poller& poller, std::map<int, Key>& watched) {
-    std::vector<std::pair<int, Key>> fresh;
-    std::vector<Key> ended;
-    bool look_again = false;
-    state_.with([&](State& state) {
-        for (auto& [key, agent] : state.agents) {
-            if (!agent.running || agent.launching) continue;
-            if (agent.pidfd() < 0 && agent.process.pid == 0 && !agent.child) {
-                if (const auto process = agent.folder.read_pid()) {
-                    agent.process = *process;
-                    agent.adopted = watch_process(*process);
-                    agent.seen_alive = agent.adopted.is_open();
-                    if (!agent.seen_alive) ended.push_back(key);
-                } else if (!agent.folder.is_locked()) {
-                    ended.push_back(key);
-                } else {
-                    look_again = true;
-                }
-            }
-            if (agent.pidfd() >= 0 && !watched.contains(agent.pidfd()))
-                fresh.emplace_back(agent.pidfd(), key);
-        }
-    });
-    for (const Key& key : ended) gone(key);
-    for (const auto& [fd, key] : fresh) {
-        watched.emplace(fd, key);
-        poller.add(fd, [this, &poller, &watched, fd = fd] {
-            const Key which = watched.at(fd);
-            watched.erase(fd);
-            poller.remove(fd);  // before gone() closes it
-            gone(which);
-        });
-    }
-    if (look_again) poller.set_timer("pid", Deadline::in(kPidLookEvery), [] {});
-}
-
-/// The process has ended: note how, close its descriptor, tell.
-void LocalEngine::gone(const Key& key) {
-    std::function<void(const Allocation&)> tell;
-    Allocation allocation;
-    state_.with([&](State& state) {
-        const auto found = state.agents.find(key);
-        if (found == state.agents.end()) return;
-        Agent& agent = found->second;
-        if (agent.child) {
-            if (const auto exit = agent.child->try_wait()) agent.ending = sys::describe(*exit);
-            agent.child.reset();
-        }
-        agent.adopted.close();
-        agent.running = false;
-        allocation = allocation_of(key, agent);
-        if (!agent.releasing) tell = state.on_gone;
-    });
-    state_.notify();
-    log::debug("agent ended",
-               {{"attempt", key.first}, {"host", key.second}, {"ending", allocation.ending}});
-    if (!tell) return;
-    try {
-        tell(allocation);
-    } catch (const std::exception& error) {
-        log::error("nobody took the end of an agent",
-                   {{"attempt", key.first}, {"error", error.what()}});
-    }
-}
-
-// ---- releasing
-// -----------------------------------------------------------------------------------
-
-void LocalEngine::release(const AttemptId& attempt) {
-    const auto ours = [&attempt](const Key& key) { return key.first == attempt.str(); };
-    std::vector<Leftovers> leftovers;
-    state_.with([&](State& state) {
-        for (auto& [key, agent] : state.agents) {
-            if (!ours(key)) continue;
-            agent.releasing = true;
-            if (agent.running && agent.pidfd() >= 0)
-                ::syscall(SYS_pidfd_send_signal, agent.pidfd(), SIGKILL, nullptr, 0);
-        }
-    });
-    const auto all_gone = [&ours](const State& state) {
-        for (const auto& [key, agent] : state.agents)
-            if (ours(key) && agent.running && agent.pidfd() >= 0) return false;
-        return true;
-    };
-    const bool ended = state_.wait(Deadline::in(kKillLimit), {}, all_gone, all_gone);
-    if (!ended)
-        throw_error(
-            Code::timed_out, "AgentStuck",
-            "the agent of {} does not end {} s after SIGKILL; a device or network file system "
-            "it waits for is stuck",
-            attempt.str(), kKillLimit.count());
-    state_.with([&](State& state) {
-        for (auto it = state.agents.begin(); it != state.agents.end();) {
-            if (!ours(it->first)) {
-                ++it;
-                continue;
-            }
-            const Agent& agent = it->second;
-            leftovers.push_back(
-                {agent.seen_alive ? agent.process.pid : 0, agent.folder.path().string()});
-            it = state.agents.erase(it);
-        }
-    });
-    trash_.take(folder_of(attempt), std::move(leftovers));
-}
-
-void LocalEngine::kill(const AttemptId& attempt, const std::string& host) {
-    state_.with([&](State& state) {
-        const auto found = state.agents.find(Key{attempt.str(), host});
-        if (found != state.agents.end() && found->second.running && found->second.pidfd() >= 0)
-            ::syscall(SYS_pidfd_send_signal, found->second.pidfd(), SIGKILL, nullptr, 0);
-    });
-}
-
-void LocalEngine::release(const AttemptId& attempt, const std::string& host) {
-    kill(attempt, host);  // its folder goes with the attempt's
-}
-
-}  // namespace
 
 std::unique_ptr<Engine> make_local(LocalOptions options) {
     return std::make_unique<LocalEngine>(std::move(options));

@@ -7,12 +7,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace ty::engine {
 
 struct LocalOptions {
     std::filesystem::path agent;  ///< path of the trainyard-agent program
     std::filesystem::path state;  ///< the daemon's state folder; runs live in <state>/runs
+    std::optional<int> gpus;      ///< to give out; nullopt: those of the machine
 };
 
 /// Scans <state>/runs for agents of an earlier daemon. Throws denied, exhausted when the folder

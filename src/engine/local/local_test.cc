@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/sync.h"
 #include "base/text.h"
+#include "engine/local/gpus.h"
 #include "engine/local/leftovers.h"
 #include "engine/local/run_folder.h"
 #include "sys/sys.h"
@@ -41,7 +42,7 @@ struct World {
         return dir.path() / "state/runs/j-a.1" / host;
     }
     void open() {
-        engine = make_local({agent(), dir.path() / "state"});
+        engine = make_local({agent(), dir.path() / "state", 4});
         engine->on_gone([this](const Allocation& a) {
             told.with([&](std::vector<Allocation>& list) { list.push_back(a); });
             told.notify();
@@ -52,6 +53,21 @@ struct World {
         for (const std::string& host : hosts)
             placement.agents.push_back({host, "http://127.0.0.1:1", "secret"});
         engine->launch(placement);
+    }
+    /// Several hosts, which share a network.
+    void launch_networked(const std::vector<std::string>& hosts, int gpus = 0) {
+        Placement placement{AttemptId("j-a.1"), {}, Network{.hosts = 2}, gpus};
+        for (const std::string& host : hosts)
+            placement.agents.push_back({host, "http://127.0.0.1:1", "secret"});
+        engine->launch(placement);
+    }
+    std::vector<int> gpus(const std::string& host) const {
+        return RunFolder(folder(host)).read_gpus();
+    }
+    std::optional<AgentState> state(const std::string& host) const {
+        for (const Allocation& one : engine->list())
+            if (one.host == host) return one.state;
+        return std::nullopt;
     }
     std::size_t starts() const {
         const fs::path file = dir.path() / "state/starts";
@@ -202,5 +218,99 @@ TEST_CASE("a pid that belongs to another process now is not mistaken for the age
     CHECK(is_alive({::getpid(), self.start_ticks}));
     CHECK_FALSE(is_alive({::getpid(), self.start_ticks + 1}));
     CHECK_FALSE(watch_process({::getpid(), self.start_ticks + 1}).is_open());
-    CHECK(kill_leftovers({0, "/nowhere/at/all"}, Deadline::in(seconds(5))) == 0);
+    const std::vector<Leftovers> none = {{0, "/nowhere/at/all"}};
+    CHECK(kill_leftovers(none, Deadline::in(seconds(5))) == 0);
+}
+
+TEST_CASE("hosts that share a network find its process started before them, in a private folder") {
+    World world("echo \"$1 $(ls $2)\" >&2; exec sleep 1000");
+    world.launch_networked({"algo-1", "algo-2"});
+    REQUIRE(world.eventually([&] { return world.starts() == 3; }));
+    const std::string socket = (world.folder("network") / "socket").string();
+    for (const char* host : {"algo-1", "algo-2"}) {
+        CHECK(sys::read_file(world.folder(host) / "start.json").find(socket) != std::string::npos);
+    }
+    const std::string orders = sys::read_file(world.folder("network") / "network.json");
+    CHECK(orders == R"({"hosts":2,"rendezvous":null,"control_plane":"http://127.0.0.1:1"})");
+    struct stat info = {};
+    REQUIRE(::stat((world.folder("network") / "network.json").c_str(), &info) == 0);
+    CHECK((info.st_mode & 0777) == 0600);
+    CHECK(world.eventually([&] {
+        return sys::read_file(world.folder("network") / "agent.log").starts_with("network ");
+    }));
+    CHECK(world.state(kNetworkHost) == AgentState::running);
+
+    // Once more changes nothing; further hosts come to the same network.
+    world.launch_networked({"algo-1", "algo-2"});
+    world.launch({"algo-2~2"});
+    REQUIRE(world.eventually([&] { return world.starts() == 4; }));
+    CHECK(sys::read_file(world.folder("algo-2~2") / "start.json").find(socket) !=
+          std::string::npos);
+}
+
+TEST_CASE("one host alone has no network process") {
+    World world("exec sleep 1000");
+    world.launch();
+    CHECK_FALSE(fs::exists(world.folder("network")));
+    CHECK(sys::read_file(world.folder() / "start.json").find(R"("network":"")") !=
+          std::string::npos);
+}
+
+TEST_CASE("the death of a network process is told, also to the next daemon") {
+    World world("exec sleep 1000");
+    world.launch_networked({"algo-1", "algo-2"});
+    world.engine.reset();
+    world.open();
+    CHECK(world.state(kNetworkHost) == AgentState::running);
+    ::kill(RunFolder(world.folder("network")).read_pid().value().pid, SIGKILL);
+    const auto gone = world.wait_gone();
+    REQUIRE(gone.has_value());
+    CHECK(gone->host == kNetworkHost);
+    CHECK(world.state("algo-1") == AgentState::running);
+    world.launch_networked({"algo-1", "algo-2", "algo-3"});  // not started a second time
+    CHECK(world.state(kNetworkHost) == AgentState::gone);
+}
+
+TEST_CASE("one node is killed, or released, and the others go on") {
+    World world("exec sleep 1000");
+    const AttemptId attempt("j-a.1");
+    world.launch_networked({"algo-1", "algo-2"});
+    REQUIRE(world.eventually([&] { return world.starts() == 3; }));
+    world.engine->kill(attempt, "algo-2");
+    const auto gone = world.wait_gone();
+    REQUIRE(gone.has_value());
+    CHECK(gone->host == "algo-2");
+    CHECK(gone->ending == "SIGKILL (signal 9)");
+    world.engine->kill(attempt, "algo-2");  // nothing, as for one that never was
+    world.engine->kill(attempt, "algo-9");
+
+    world.engine->release(attempt, "algo-2");
+    world.engine->release(attempt, "algo-2");
+    CHECK_FALSE(fs::exists(world.folder("algo-2")));
+    CHECK_FALSE(world.state("algo-2").has_value());
+    const int pid = RunFolder(world.folder("algo-1")).read_pid().value().pid;
+    world.engine->release(attempt, "algo-1");
+    CHECK_FALSE(is_alive({pid, 0}));
+    CHECK(world.state(kNetworkHost) == AgentState::running);
+    world.launch_networked({"algo-2~2"});
+    CHECK(world.state("algo-2~2") == AgentState::running);
+    CHECK(world.told.with([](const auto& list) { return list.size() == 1; }));
+}
+
+TEST_CASE("GPUs are given out once, and given back") {
+    World world("exec sleep 1000");
+    world.launch_networked({"algo-1", "algo-2"}, 1);
+    CHECK(world.gpus("algo-1") == std::vector<int>{0});
+    CHECK(world.gpus("algo-2") == std::vector<int>{1});
+    world.engine->release(AttemptId("j-a.1"), "algo-1");
+    world.engine.reset();
+    world.open();  // an adopted agent keeps its own
+    world.launch_networked({"algo-3"}, 2);
+    CHECK(world.gpus("algo-3") == std::vector<int>{0, 2});
+    CHECK_THROWS_WITH_AS(world.launch_networked({"algo-4", "algo-5"}, 1),
+                         doctest::Contains("1 of this machine's 4 are free"), Error);
+    CHECK_FALSE(world.state("algo-4").has_value());  // all or none
+    world.launch_networked({"algo-4"}, 1);
+    CHECK(world.gpus("algo-4") == std::vector<int>{3});
+    CHECK(world.engine->capacity().gpus == 4);
 }

@@ -79,13 +79,35 @@ void RunFolder::create() const {
     ::chmod(path_.c_str(), 0700);
 }
 
-void RunFolder::write_start(const AttemptId& attempt, const AgentStart& start) const {
+void RunFolder::write_start(const AttemptId& attempt, const AgentStart& start,
+                            const fs::path& network, const std::vector<int>& gpus) const {
     Json json = Json::object();
     json["control_plane"] = start.control_plane;
     json["token"] = start.token;
     json["host"] = start.host;
     json["attempt"] = attempt.str();
+    json["network"] = network.string();
+    json["gpus"] = gpus;
     replace_file(path_ / "start.json", dump_json(json), 0600);
+}
+
+void RunFolder::write_network(const Network& network, const std::string& control_plane) const {
+    Json json = Json::object();
+    json["hosts"] = network.hosts;
+    json["rendezvous"] = network.rendezvous.empty() ? Json() : parse_json(network.rendezvous);
+    json["control_plane"] = control_plane;
+    replace_file(path_ / "network.json", dump_json(json), 0600);
+}
+
+std::vector<int> RunFolder::read_gpus() const {
+    const auto read = capture([&] {
+        const Json json = parse_json(sys::read_file(path_ / "start.json"));
+        std::vector<int> gpus;
+        for (const Json& one : json.value("gpus", Json::array()))
+            if (one.is_number_integer()) gpus.push_back(one.get<int>());
+        return gpus;
+    });
+    return read.ok() ? Result<std::vector<int>>(read).value() : std::vector<int>();
 }
 
 sys::Fd RunFolder::lock() const {

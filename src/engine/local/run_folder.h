@@ -2,7 +2,8 @@
 // One agent's folder <state>/runs/<attempt>/<host>: what is in it, and what it says about the
 // agent.
 //
-//   start.json   URL, token, host for the agent (0600), complete before the agent exists
+//   start.json   URL, token, host, network, GPUs for the agent (0600), complete before it exists
+//   network.json instead, in the folder of an attempt's network process
 //   engine.lock  locked from before the spawn until the agent is gone: the agent inherits the
 //                locked descriptor, so there is no moment in which it runs unlocked
 //   engine.pid   "<pid> <start ticks>", written by the engine after the spawn
@@ -38,7 +39,12 @@ public:
     const std::filesystem::path& path() const { return path_; }
 
     void create() const;
-    void write_start(const AttemptId& attempt, const AgentStart& start) const;
+    /// `network`: socket of the attempt's network process, or empty.
+    void write_start(const AttemptId& attempt, const AgentStart& start,
+                     const std::filesystem::path& network, const std::vector<int>& gpus) const;
+    void write_network(const Network& network, const std::string& control_plane) const;
+    /// What write_start() was given.
+    std::vector<int> read_gpus() const;
     /// The locked descriptor to hand to the agent; not open when somebody holds the lock.
     sys::Fd lock() const;
     bool is_locked() const;

@@ -78,12 +78,10 @@ void Trash::run(const std::stop_token& stop) {
                 return true;
             });
         if (!got) continue;
-        for (const Leftovers& leftovers : next.leftovers) {
-            const int killed = kill_leftovers(leftovers, Deadline::in(kKillLimit));
-            if (killed > 0)
-                log::warning("killed processes an agent left behind",
-                             {{"folder", leftovers.folder}, {"count", killed}});
-        }
+        const int killed = kill_leftovers(next.leftovers, Deadline::in(kKillLimit));
+        if (killed > 0)
+            log::warning("killed processes an agent left behind",
+                         {{"folder", next.leftovers.front().folder}, {"count", killed}});
         if (!remove_tree(next.path))
             log::warning("a run folder could not be removed completely; delete it by hand",
                          {{"folder", next.path.string()}});
