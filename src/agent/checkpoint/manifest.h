@@ -13,14 +13,17 @@
 //      "step":1200,                               or null
 //      "entries":[{"path":"checkpoint-1200/model.pt",   percent-encoded (RFC 3986), '/' kept
 //                  "size":1048576,"sha256":"<64 hex digits>",
+//                  "modified":1769860800000,                milliseconds since 1970
 //                  "data":"000002-000000000-000000005-algo-1"},…],   sorted by path, unique
 //      "removed":["old.pt",…],                    restored at the start of the epoch, since deleted
 //      "sha256":"<64 hex digits>"}                of every byte before `,"sha256"`; always the last
 //
 // The bytes of an entry are the object <prefix>/.trainyard/data/<data>/<path>. An entry is the
 // node's own when `data` is of the manifest's epoch and node; else it is what the node restored.
-// The first number of an id counts attempts within the prefix: it goes on where an earlier job with
-// the same prefix had stopped, so ids order by age whoever wrote them; "attempt" counts in the job.
+// Files that lay in a prefix without manifests are kept as the data of the id "000000-000000000-
+// 000000000-plain". The first number of an id counts attempts within the prefix: it goes on where
+// an earlier job with the same prefix had stopped, so ids order by age whoever wrote them;
+// "attempt" counts in the job.
 #pragma once
 
 #include "base/time.h"
@@ -58,6 +61,7 @@ struct ManifestEntry {
     std::uint64_t size = 0;
     std::string sha256;  ///< 64 hex digits
     CheckpointId data;   ///< the checkpoint that brought the bytes
+    Instant modified;    ///< of the file, where it was written
 };
 
 struct Manifest {
