@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/result.h"
+#include "cli/duration.h"
 #include "cli/explain.h"
 #include "cli/home.h"
 #include "cli/render.h"
@@ -43,6 +44,40 @@ TEST_CASE("every verb and its flags appear in both completion scripts") {
         for (const Verb& verb : all_verbs()) CHECK(script.find(verb.name) != std::string::npos);
         CHECK(script.find("--follow") != std::string::npos);
     }
+}
+
+TEST_CASE("lengths of time are read as people write them") {
+    CHECK(parse_duration("500ms") == milliseconds(500));
+    CHECK(parse_duration("30s") == milliseconds(30'000));
+    CHECK(parse_duration("2m") == milliseconds(120'000));
+    CHECK(parse_duration("1.5h") == milliseconds(5'400'000));
+    CHECK(parse_duration("1d") == milliseconds(86'400'000));
+    CHECK(parse_duration("0") == milliseconds(0));
+    for (const char* wrong :
+         {"", "s", "-1s", "1x", "1 s", "1e3s", "nan", "inf", "9999999d", "1..5s"})
+        CHECK_FALSE(parse_duration(wrong).has_value());
+}
+
+TEST_CASE("contradictions on the command line of the verbs for faults exit with 2 unasked") {
+    for (const std::vector<const char*>& words :
+         std::vector<std::vector<const char*>>{{"interrupt", "j", "--kill", "--freeze", "1s"},
+                                               {"interrupt", "j", "--notice", "soon"},
+                                               {"interrupt", "j", "--seed", "7"},
+                                               {"interrupt", "j", "--every", "2m", "--seed", "x"},
+                                               {"interrupt", "j", "--stop", "--kill"},
+                                               {"interrupt", "j", "--stop", "--every", "2m"},
+                                               {"scale", "j", "many"},
+                                               {"scale", "j", "0"},
+                                               {"checkpoints", "j", "--start", "1"},
+                                               {"checkpoints", "j", "--uri", "s3://b/x"},
+                                               {"ledger", "j", "--by", "team"},
+                                               {"ledger", "--tag", "team"}}) {
+        const Parsed parsed = parse(words);
+        REQUIRE(parsed.verb != nullptr);
+        CHECK(parsed.verb->run(parsed.invocation) == kUsage);
+    }
+    CHECK(parse({"interrupt"}).exit_code == kUsage);
+    CHECK(parse({"ledger"}).verb != nullptr);
 }
 
 TEST_CASE("an error is told as what, why and remedy, with a stable exit code") {

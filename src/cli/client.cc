@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -18,7 +19,8 @@ ApiClient::~ApiClient() = default;
 namespace {
 
 Code code_of(int status, const std::string& type) {
-    if (type == "ResourceNotFoundException" || type == "ResourceNotFound") return Code::not_found;
+    if (status == 404 || type == "ResourceNotFoundException" || type == "ResourceNotFound")
+        return Code::not_found;
     if (status == 403 || type == "UnrecognizedClientException" || type == "AccessDeniedException")
         return Code::denied;
     if (status >= 500) return Code::internal;
@@ -41,17 +43,33 @@ Code code_of(int status, const std::string& type) {
 
 }  // namespace
 
+Json ApiClient::send(http::ClientRequest request, const std::string& service, Deadline by) {
+    aws::sign(request, url_.host + ":" + std::to_string(url_.port), daemon_.credentials,
+              daemon_.region, service, clock_.now(), sha256_hex(request.body));
+    const http::ClientResponse response = client_->send(request, by);
+    if (response.status != 200) throw_service_error(response);
+    return response.body.empty() ? Json::object() : parse_json(response.body);
+}
+
 Json ApiClient::call(const std::string& target, const Json& input) {
     const std::string body = dump_json(input);
     http::ClientRequest request{.method = "POST", .target = "/", .body = body};
     request.headers.add("X-Amz-Target", target);
     request.headers.add("Content-Type", "application/x-amz-json-1.1");
-    const std::string service = target.starts_with("SageMaker.") ? "sagemaker" : "logs";
-    aws::sign(request, url_.host + ":" + std::to_string(url_.port), daemon_.credentials,
-              daemon_.region, service, clock_.now(), sha256_hex(body));
-    const http::ClientResponse response = client_->send(request, Deadline::in(seconds(30)));
-    if (response.status != 200) throw_service_error(response);
-    return response.body.empty() ? Json::object() : parse_json(response.body);
+    return send(std::move(request), target.starts_with("SageMaker.") ? "sagemaker" : "logs",
+                Deadline::in(seconds(30)));
+}
+
+Json ApiClient::control(const std::string& method, const std::string& path, const Json& input) {
+    const std::string body = input.empty() ? std::string() : dump_json(input);
+    http::ClientRequest request{.method = method, .target = "/trainyard/v1/" + path, .body = body};
+    if (!body.empty()) request.headers.add("Content-Type", "application/json");
+    // Copying a checkpoint or adding up many jobs takes its time.
+    return send(std::move(request), "trainyard", Deadline::in(seconds(300)));
+}
+
+std::string job_path(const std::string& name, const std::string& rest) {
+    return "jobs/" + percent_encode(name) + rest;
 }
 
 ApiClient connect(const Invocation& invocation) {

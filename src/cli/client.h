@@ -16,14 +16,22 @@ public:
     /// One AWS JSON call, e.g. ("SageMaker.DescribeTrainingJob", {...}). Throws ty::Error carrying
     /// the service's code as reason; unavailable when the daemon does not answer.
     Json call(const std::string& target, const Json& input);
+    /// One of Trainyard's own calls, e.g. ("POST", "jobs/x/scale", {…}); `path` is encoded. Throws
+    /// as call().
+    Json control(const std::string& method, const std::string& path, const Json& input);
     const DaemonInfo& daemon() const { return daemon_; }
 
 private:
+    Json send(http::ClientRequest request, const std::string& service, Deadline by);
+
     DaemonInfo daemon_;
     http::Url url_;
     std::unique_ptr<http::Client> client_;
     SystemClock clock_;
 };
+
+/// "jobs/<name>" with the name encoded, and what follows: for control().
+std::string job_path(const std::string& name, const std::string& rest = "");
 
 /// Connect to the daemon of the invocation's home.
 ApiClient connect(const Invocation& invocation);

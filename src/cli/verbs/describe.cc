@@ -19,7 +19,37 @@ void add_row(std::string& out, const char* label, const std::string& value) {
     if (!value.empty()) out += format("{:<14}{}\n", label, value);
 }
 
-std::string summary_of(const Json& job) {
+/// What AWS has no words for: interruptions, checkpoint, progress.
+void add_own_rows(std::string& out, const Json& own) {
+    if (own.at("attempt").get<int>() > 1 || own.at("interruptions").get<int>() > 0)
+        add_row(out, "attempt",
+                format("{} ({} interruptions)", own.at("attempt").get<int>(),
+                       own.at("interruptions").get<int>()));
+    if (const Json& range = own.at("elastic"); !range.is_null())
+        add_row(out, "elastic",
+                format("{} wanted of {} to {}", own.at("instances").get<int>(),
+                       range.at("min").get<int>(), range.at("max").get<int>()));
+    if (const Json& progress = own.at("progress"); !progress.is_null()) {
+        const auto total = progress.at("total").get<long long>();
+        const std::string of = total > 0 ? format(" of {}", total) : "";
+        add_row(out, "progress",
+                format("step {}{} {}", progress.at("step").get<long long>(), of,
+                       progress.at("message").get<std::string>()));
+    }
+    if (const Json& newest = own.at("checkpoint"); !newest.is_null())
+        add_row(
+            out, "checkpoint",
+            format("{}{}, {} files, {} bytes, {}",
+                   newest.at("step").is_null() ? "" : "step " + dump_json(newest.at("step")) + ", ",
+                   newest.at("id").get<std::string>(), newest.at("files").get<int>(),
+                   newest.at("size").get<std::uint64_t>(), newest.at("taken").get<std::string>()));
+    if (const Json& faults = own.at("faults"); !faults.is_null())
+        add_row(out, "faults",
+                format("{} every {:g} s, seed {}", faults.at("kind").get<std::string>(),
+                       faults.at("every").get<double>(), faults.at("seed").get<std::uint64_t>()));
+}
+
+std::string summary_of(const Json& job, const Json& own) {
     std::string out;
     add_row(out, "name", text_at(job, "/TrainingJobName"));
     add_row(out, "status",
@@ -33,6 +63,7 @@ std::string summary_of(const Json& job) {
     add_row(out, "created", show_time(job.value("CreationTime", 0.0)));
     if (job.contains("TrainingTimeInSeconds"))
         add_row(out, "trained", show_duration(job.at("TrainingTimeInSeconds").get<long long>()));
+    add_own_rows(out, own);
     add_row(out, "model", text_at(job, "/ModelArtifacts/S3ModelArtifacts"));
     out += "phases\n";
     for (const Json& t : job.value("SecondaryStatusTransitions", Json::array()))
@@ -53,7 +84,12 @@ int run_describe(const Invocation& invocation) {
     ApiClient api = connect(invocation);
     const Json job = api.call("SageMaker.DescribeTrainingJob",
                               {{"TrainingJobName", invocation.argument("JOB")}});
-    print(invocation.get("output") == "json" ? dump_json_pretty(job) + "\n" : summary_of(job));
+    if (invocation.get("output") == "json") {
+        print(dump_json_pretty(job) + "\n");
+        return kOk;
+    }
+    const Json own = api.control("GET", job_path(invocation.argument("JOB")), Json::object());
+    print(summary_of(job, own));
     return kOk;
 }
 
