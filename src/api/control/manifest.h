@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The manifests of complete checkpoints, as agents write them below a CheckpointConfig's prefix;
-// the format is described in docs/reference/checkpoints.md. Bytes in a bucket are foreign: whatever
+// the format is the one of agent/checkpoint/manifest.h. Bytes in a bucket are foreign: whatever
 // they are, reading them says what is wrong and goes on.
 #pragma once
 
