@@ -152,6 +152,7 @@ CheckpointWriter::Outcome CheckpointWriter::commit(Mode mode, Deadline by,
     by = Deadline::earlier(by, time_for(look.jobs));
     store(look, id, by, stop);
     if (look.unfinished > 0 && (mode == Mode::whole || !look.news)) return Outcome::not_whole;
+    if (!look.news) return Outcome::nothing;  // the same bytes, written again
     copy_plain(look, id, by, stop);
     const Manifest manifest = manifest_of(look, id);
     const auto client = place_.make_client()();
