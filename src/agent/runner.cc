@@ -36,6 +36,18 @@ bool is_there(const std::string& path) {
     return ::stat(path.c_str(), &info) == 0;
 }
 
+/// The job's hosts are next door: what goes to them must not ask the proxy, which knows them not.
+/// gRPC, for one, takes https_proxy for all its connections.
+void keep_from_proxy(Variables& variables, const plan::Pairs& hosts) {
+    for (const char* name : {"NO_PROXY", "no_proxy"}) {
+        const std::string* known = variables.find(name);
+        if (known == nullptr) continue;
+        std::string list = *known;
+        for (const auto& [host, address] : hosts) list += "," + host + "," + address;
+        variables.set(name, std::move(list));
+    }
+}
+
 Bytes half_of_memory() {
     return Bytes(sys::read_host().memory.count() / 2);
 }
@@ -115,6 +127,7 @@ BoxPlan Runner::box_plan(const RunSpec& spec) const {
     box.argv = spec.argv;
     box.cwd = spec.cwd;
     Variables variables = spec.variables;
+    keep_from_proxy(variables, box.addresses);
     if (box.rung == Rung::namespaces) {
         box.files = plan_.sdk_files;
     } else {

@@ -19,6 +19,7 @@
 #include <memory>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -74,6 +75,14 @@ void keep_lock() {
     const char* text = std::getenv("TRAINYARD_LOCK_FD");
     const auto number = parse_int(text != nullptr ? text : "");
     if (number && *number > 2) (void)::fcntl(static_cast<int>(*number), F_SETFD, FD_CLOEXEC);
+}
+
+/// Two for each host, and a thousand hosts may come.
+void raise_descriptor_limit() {
+    rlimit files = {};
+    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+    files.rlim_cur = files.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &files);
 }
 
 class NetworkProcess {
@@ -227,6 +236,7 @@ int network_main(const sys::fs::path& folder) {
     sys::ignore_sigpipe();
     keep_lock();
     write_pid_file(folder);
+    raise_descriptor_limit();
     NetworkOrders orders = network_orders_from_json(sys::read_file(folder / "network.json"));
     // Listening first: who comes early waits in the queue.
     sys::Fd listener = listen_at(folder / "socket");
