@@ -61,7 +61,8 @@ private:
 
     bool among_peers(const aws::S3Uri& uri) {
         // Files have names of their own and go to their place at once; archives are joined later.
-        const std::string place = is_archive() ? part_folder(uri.key, node_.start.host) : uri.key;
+        const PartsPlace parts{uri.bucket, uri.key, node_.plan.attempt.str()};
+        const std::string place = is_archive() ? parts.folder(node_.start.host) : uri.key;
         plan::Collected collected;
         collected.model = upload(node_.paths.model(), {uri.bucket, place + "/model"}, TarEnd::open);
         collected.output =
@@ -77,15 +78,19 @@ private:
             return false;
         }
         if (!is_archive()) return collected.model;
-        return !now.finish->parts.empty() && join(uri, now.finish->parts);
+        return !now.finish->parts.empty() && join(parts, now.finish->parts);
     }
 
-    bool join(const aws::S3Uri& uri, const std::vector<std::string>& hosts) {
+    bool join(const PartsPlace& parts, const std::vector<std::string>& nodes) {
         const Transfer how = transfer();
-        const bool model = join_parts(how, uri, hosts, "model.tar.gz");
-        join_parts(how, uri, hosts, "output.tar.gz");
-        remove_parts(how, uri);
-        return model;
+        std::optional<bool> model = find_joined(how, parts);
+        if (!model) {
+            model = join_parts(how, parts, nodes, "model.tar.gz");
+            join_parts(how, parts, nodes, "output.tar.gz");
+            note_joined(how, parts, *model);
+        }
+        remove_parts(how, parts);
+        return *model;
     }
 
     bool not_stored(const Error& error) {

@@ -42,7 +42,8 @@ bool Hyperparameters::framework_flag(std::string_view name) const {
 Hyperparameters split_hyperparameters(const plan::Pairs& hyperparameters) {
     Hyperparameters result;
     for (const auto& [name, text] : hyperparameters) {
-        const bool ours = name.starts_with("sagemaker_") || name == "_tuning_objective_metric";
+        const bool ours = name.starts_with("sagemaker_") || name == "_tuning_objective_metric" ||
+                          name == "trainyard_elastic";
         (ours ? result.framework : result.user).emplace_back(name, PythonValue::decode(text));
     }
     std::ranges::sort(result.user, {}, &std::pair<std::string, PythonValue>::first);

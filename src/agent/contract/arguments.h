@@ -16,7 +16,7 @@ using PythonMembers = std::vector<std::pair<std::string, PythonValue>>;
 
 struct Hyperparameters {
     PythonMembers user;       ///< for the program, sorted by name
-    PythonMembers framework;  ///< sagemaker_* and _tuning_objective_metric, sorted by name
+    PythonMembers framework;  ///< sagemaker_*, _tuning_objective_metric, trainyard_elastic; sorted
     const PythonValue* find_framework(std::string_view name) const;
     /// str() of a framework setting; nullopt when absent.
     std::optional<std::string> framework_text(std::string_view name) const;

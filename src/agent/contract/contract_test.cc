@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/contract/arguments.h"
+#include "agent/contract/cluster.h"
 #include "agent/contract/input_config.h"
 #include "agent/contract/python_value.h"
 #include "agent/contract/results.h"
@@ -277,4 +278,59 @@ TEST_CASE("the failure file is read without trusting it") {
     CHECK_FALSE(read_failure_file(path).has_value());
     sys::write_file(path, " bad \xff data\n");
     CHECK(read_failure_file(path) == "bad \xEF\xBF\xBD data");
+}
+
+TEST_CASE("several hosts in groups are described as the toolkit does") {
+    plan::NodePlan plan = sample_plan();
+    plan.hosts = {"algo-1", "algo-10", "algo-2"};
+    plan.host = "algo-2";
+    plan.instance_group = "workers";
+    plan.instance_type = "ml.c5.xlarge";
+    plan.groups = {{"data", "ml.m5.xlarge", {"algo-1", "algo-10"}},
+                   {"workers", "ml.c5.xlarge", {"algo-2"}}};
+    CHECK(
+        resource_config_json(plan, "eth0") ==
+        R"({"current_host":"algo-2","current_instance_type":"ml.c5.xlarge","current_group_name":"workers","hosts":["algo-1","algo-10","algo-2"],)"
+        R"("instance_groups":[{"instance_group_name":"data","instance_type":"ml.m5.xlarge","hosts":["algo-1","algo-10"]},)"
+        R"({"instance_group_name":"workers","instance_type":"ml.c5.xlarge","hosts":["algo-2"]}],"network_interface_name":"eth0"})");
+    const auto variables = [&] {
+        const Hyperparameters split = split_hyperparameters(plan.hyperparameters);
+        return as_map(toolkit_variables(plan, {}, split, {"train.py", "", {}}));
+    };
+    auto all = variables();
+    CHECK(all.at("SM_HOSTS") == R"(["algo-1","algo-10","algo-2"])");
+    CHECK(all.at("SM_CURRENT_INSTANCE_GROUP_HOSTS") == R"(["algo-2"])");
+    CHECK(all.at("SM_INSTANCE_GROUPS") == R"(["data","workers"])");
+    CHECK(all.at("SM_IS_HETERO") == "true");
+    CHECK(
+        all.at("SM_INSTANCE_GROUPS_DICT")
+            .starts_with(R"({"data":{"hosts":["algo-1","algo-10"],"instance_group_name":"data")"));
+    // A distribution that is switched on runs in our group, unless it says where.
+    CHECK(all.at("SM_DISTRIBUTION_INSTANCE_GROUPS") == R"(["workers"])");
+    CHECK(all.at("MASTER_ADDR") == "algo-2");
+    plan.hyperparameters.emplace_back("sagemaker_distribution_instance_groups",
+                                      R"(["data","workers"])");
+    all = variables();
+    CHECK(all.at("SM_DISTRIBUTION_INSTANCE_GROUPS") == R"(["data","workers"])");
+    CHECK(all.at("MASTER_ADDR") == "algo-1");
+    CHECK(participants_of(plan, split_hyperparameters(plan.hyperparameters)).rank == 2);
+}
+
+TEST_CASE("the range of an elastic job is no argument of the script") {
+    plan::NodePlan plan = sample_plan();
+    plan.hyperparameters.emplace_back("trainyard_elastic", "\"1:4\"");
+    const Hyperparameters split = split_hyperparameters(plan.hyperparameters);
+    for (const std::string& argument : to_arguments(split.user))
+        CHECK(argument.find("elastic") == std::string::npos);
+    const auto all = as_map(toolkit_variables(plan, {}, split, {"train.py", "", {}}));
+    CHECK(all.at("SM_FRAMEWORK_PARAMS").find("elastic") == std::string::npos);
+    CHECK(all.at("SM_HPS").find("elastic") == std::string::npos);
+}
+
+TEST_CASE("a node's GPUs are what its program sees") {
+    NodeFacts facts;
+    CHECK(container_variables(sample_plan(), facts, {}).find("CUDA_VISIBLE_DEVICES") == nullptr);
+    facts.gpus = {2, 5};
+    CHECK(*container_variables(sample_plan(), facts, {}).find("CUDA_VISIBLE_DEVICES") == "2,5");
+    CHECK(*container_variables(sample_plan(), facts, {}).find("NVIDIA_VISIBLE_DEVICES") == "2,5");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/contract/input_config.h"
 
+#include "agent/contract/cluster.h"
 #include "base/json.h"
 
 #include <nlohmann/json.hpp>
@@ -30,14 +31,17 @@ std::string input_data_config_json(const plan::NodePlan& plan) {
 }
 
 std::string resource_config_json(const plan::NodePlan& plan, const std::string& network_interface) {
-    const Json group = {{"instance_group_name", plan.instance_group},
-                        {"instance_type", plan.instance_type},
-                        {"hosts", plan.hosts}};
+    Json groups = Json::array();
+    for (const plan::InstanceGroup& group : groups_of(plan)) {
+        groups.push_back({{"instance_group_name", group.name},
+                          {"instance_type", group.instance_type},
+                          {"hosts", group.hosts}});
+    }
     return dump_json(Json{{"current_host", plan.host},
                           {"current_instance_type", plan.instance_type},
                           {"current_group_name", plan.instance_group},
                           {"hosts", plan.hosts},
-                          {"instance_groups", Json::array({group})},
+                          {"instance_groups", std::move(groups)},
                           {"network_interface_name", network_interface}});
 }
 

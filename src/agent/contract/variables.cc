@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/contract/variables.h"
 
+#include "agent/contract/cluster.h"
 #include "base/text.h"
 
 #include <algorithm>
@@ -14,15 +15,16 @@ constexpr std::string_view kSystemPath =
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Framework settings the toolkit consumes itself; the rest show up in SM_FRAMEWORK_PARAMS.
-constexpr std::array<std::string_view, 9> kConsumed = {"_tuning_objective_metric",
-                                                       "sagemaker_container_log_level",
-                                                       "sagemaker_default_invocations_accept",
-                                                       "sagemaker_enable_cloudwatch_metrics",
-                                                       "sagemaker_job_name",
-                                                       "sagemaker_program",
-                                                       "sagemaker_region",
-                                                       "sagemaker_s3_output",
-                                                       "sagemaker_submit_directory"};
+constexpr std::array<std::string_view, 10> kConsumed = {"_tuning_objective_metric",
+                                                        "sagemaker_container_log_level",
+                                                        "sagemaker_default_invocations_accept",
+                                                        "sagemaker_enable_cloudwatch_metrics",
+                                                        "sagemaker_job_name",
+                                                        "sagemaker_program",
+                                                        "sagemaker_region",
+                                                        "sagemaker_s3_output",
+                                                        "sagemaker_submit_directory",
+                                                        "trainyard_elastic"};
 
 /// The toolkit's to_env_vars: text raw, None empty, everything else compact JSON.
 std::string spell(const PythonValue& value) {
@@ -45,10 +47,30 @@ std::string module_name(const std::string& program) {
     return program.ends_with(".py") ? program.substr(0, program.size() - 3) : program;
 }
 
-PythonValue instance_group(const plan::NodePlan& plan) {
-    return PythonValue::of_dict({{"instance_group_name", PythonValue::of_text(plan.instance_group)},
-                                 {"instance_type", PythonValue::of_text(plan.instance_type)},
-                                 {"hosts", PythonValue::of_texts(plan.hosts)}});
+PythonValue instance_group(const plan::InstanceGroup& group) {
+    return PythonValue::of_dict({{"instance_group_name", PythonValue::of_text(group.name)},
+                                 {"instance_type", PythonValue::of_text(group.instance_type)},
+                                 {"hosts", PythonValue::of_texts(group.hosts)}});
+}
+
+PythonValue group_list(const plan::NodePlan& plan) {
+    std::vector<PythonValue> groups;
+    for (const plan::InstanceGroup& group : groups_of(plan))
+        groups.push_back(instance_group(group));
+    return PythonValue::of_list(std::move(groups));
+}
+
+PythonValue group_dict(const plan::NodePlan& plan) {
+    PythonValue groups = PythonValue::of_dict({});
+    for (const plan::InstanceGroup& group : groups_of(plan))
+        groups.set(group.name, instance_group(group));
+    return groups;
+}
+
+PythonValue group_names(const plan::NodePlan& plan) {
+    std::vector<std::string> names;
+    for (const plan::InstanceGroup& group : groups_of(plan)) names.push_back(group.name);
+    return PythonValue::of_texts(names);
 }
 
 PythonValue input_data_config(const plan::NodePlan& plan) {
@@ -79,8 +101,12 @@ PythonValue resource_config(const plan::NodePlan& plan, const NodeFacts& facts) 
          {"current_instance_type", PythonValue::of_text(plan.instance_type)},
          {"current_group_name", PythonValue::of_text(plan.instance_group)},
          {"hosts", PythonValue::of_texts(plan.hosts)},
-         {"instance_groups", PythonValue::of_list({instance_group(plan)})},
+         {"instance_groups", group_list(plan)},
          {"network_interface_name", PythonValue::of_text(facts.network_interface)}});
+}
+
+bool is_hetero(const plan::NodePlan& plan) {
+    return groups_of(plan).size() > 1;
 }
 
 /// What SM_TRAINING_ENV describes; the single variables repeat most of it.
@@ -91,31 +117,29 @@ PythonValue training_env(const plan::NodePlan& plan, const NodeFacts& facts,
     PythonValue channels = PythonValue::of_dict({});
     for (const plan::Channel& channel : plan.channels)
         channels.set(channel.name, text(facts.paths.data(channel.name)));
-    const bool is_master = plan.hosts.empty() || plan.hosts.front() == plan.host;
-    const std::string& master = plan.hosts.empty() ? plan.host : plan.hosts.front();
+    const Participants participants = participants_of(plan, hyperparameters);
     return PythonValue::of_dict({
         {"additional_framework_parameters", framework},
         {"channel_input_dirs", channels},
         {"current_host", text(plan.host)},
         {"current_instance_group", text(plan.instance_group)},
-        {"current_instance_group_hosts", PythonValue::of_texts(plan.hosts)},
+        {"current_instance_group_hosts", PythonValue::of_texts(group_hosts(plan))},
         {"current_instance_type", text(plan.instance_type)},
-        {"distribution_hosts", PythonValue::of_texts(plan.hosts)},
-        {"distribution_instance_groups", PythonValue::of_list({})},
+        {"distribution_hosts", PythonValue::of_texts(participants.hosts)},
+        {"distribution_instance_groups", PythonValue::of_texts(participants.groups)},
         {"framework_module", framework_module.empty() ? PythonValue() : text(framework_module)},
         {"hosts", PythonValue::of_texts(plan.hosts)},
         {"hyperparameters", PythonValue::of_dict(hyperparameters.user)},
         {"input_config_dir", text(facts.paths.config())},
         {"input_data_config", input_data_config(plan)},
         {"input_dir", text(facts.paths.input())},
-        {"instance_groups", PythonValue::of_texts({plan.instance_group})},
-        {"instance_groups_dict",
-         PythonValue::of_dict({{plan.instance_group, instance_group(plan)}})},
-        {"is_hetero", PythonValue::of_bool(false)},
-        {"is_master", PythonValue::of_bool(is_master)},
+        {"instance_groups", group_names(plan)},
+        {"instance_groups_dict", group_dict(plan)},
+        {"is_hetero", PythonValue::of_bool(is_hetero(plan))},
+        {"is_master", PythonValue::of_bool(participants.master == plan.host)},
         {"job_name", text(plan.job_name)},
         {"log_level", PythonValue::of_int(20)},
-        {"master_hostname", text(master)},
+        {"master_hostname", text(participants.master)},
         {"model_dir", text(facts.paths.model())},
         {"module_dir", text(script.submit)},
         {"module_name", text(module_name(script.program))},
@@ -187,6 +211,12 @@ Variables container_variables(const plan::NodePlan& plan, const NodeFacts& facts
     result.set("TRAINING_JOB_ARN", plan.job_arn);
     result.set("AWS_REGION", plan.region);
     result.set("AWS_DEFAULT_REGION", plan.region);
+    if (!facts.gpus.empty()) {
+        std::vector<std::string> indexes;
+        for (const int index : facts.gpus) indexes.push_back(std::to_string(index));
+        result.set("CUDA_VISIBLE_DEVICES", join(indexes, ","));
+        result.set("NVIDIA_VISIBLE_DEVICES", join(indexes, ","));
+    }
     result.set("AWS_ENDPOINT_URL", plan.endpoint);
     result.set("S3_ENDPOINT_URL", plan.endpoint);
     result.set("AWS_ACCESS_KEY_ID", plan.credentials.access_key);
@@ -215,7 +245,7 @@ plan::Pairs toolkit_variables(const plan::NodePlan& plan, const NodeFacts& facts
     for (const plan::Channel& channel : plan.channels) channels.push_back(channel.name);
     std::ranges::sort(channels);
     const PythonValue hosts = PythonValue::of_texts(plan.hosts);
-    const std::string& master = plan.hosts.empty() ? plan.host : plan.hosts.front();
+    const Participants participants = participants_of(plan, hyperparameters);
     const std::string log_level =
         hyperparameters.framework_text("sagemaker_container_log_level").value_or("20");
 
@@ -224,12 +254,11 @@ plan::Pairs toolkit_variables(const plan::NodePlan& plan, const NodeFacts& facts
         {"SM_CURRENT_HOST", plan.host},
         {"SM_CURRENT_INSTANCE_TYPE", plan.instance_type},
         {"SM_CURRENT_INSTANCE_GROUP", plan.instance_group},
-        {"SM_CURRENT_INSTANCE_GROUP_HOSTS", hosts.json()},
-        {"SM_INSTANCE_GROUPS", PythonValue::of_texts({plan.instance_group}).json()},
-        {"SM_INSTANCE_GROUPS_DICT",
-         PythonValue::of_dict({{plan.instance_group, instance_group(plan)}}).json()},
-        {"SM_DISTRIBUTION_INSTANCE_GROUPS", "[]"},
-        {"SM_IS_HETERO", "false"},
+        {"SM_CURRENT_INSTANCE_GROUP_HOSTS", PythonValue::of_texts(group_hosts(plan)).json()},
+        {"SM_INSTANCE_GROUPS", group_names(plan).json()},
+        {"SM_INSTANCE_GROUPS_DICT", group_dict(plan).json()},
+        {"SM_DISTRIBUTION_INSTANCE_GROUPS", PythonValue::of_texts(participants.groups).json()},
+        {"SM_IS_HETERO", is_hetero(plan) ? "true" : "false"},
         {"SM_NETWORK_INTERFACE_NAME", facts.network_interface},
         {"SM_NUM_CPUS", std::to_string(facts.cpus)},
         {"SM_NUM_GPUS", std::to_string(plan.gpus)},
@@ -256,7 +285,7 @@ plan::Pairs toolkit_variables(const plan::NodePlan& plan, const NodeFacts& facts
         {"SAGEMAKER_JOB_NAME", plan.job_name},
         {"SAGEMAKER_REGION", plan.region},
         {"CURRENT_HOST", plan.host},
-        {"MASTER_ADDR", master},
+        {"MASTER_ADDR", participants.master},
         {"MASTER_PORT", "7777"},
         {"NCCL_SOCKET_IFNAME", facts.network_interface},
         {"NCCL_IB_DISABLE", "1"},

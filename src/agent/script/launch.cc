@@ -2,6 +2,7 @@
 #include "agent/script/launch.h"
 
 #include "agent/contract/results.h"
+#include "agent/script/distribution.h"
 #include "agent/script/environment.h"
 #include "agent/script/installer.h"
 #include "agent/script/source.h"
@@ -9,25 +10,12 @@
 #include "base/text.h"
 
 #include <algorithm>
-#include <array>
 
 #include <sys/stat.h>
 
 namespace ty::agent {
 
 namespace {
-
-/// Distributions that need more than one process launcher offers here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kUnsupported = {{
-    {"sagemaker_mpi_enabled", "mpi"},
-    {"sagemaker_pytorch_ddp_enabled", "pytorchddp"},
-    {"sagemaker_distributed_dataparallel_enabled", "smdistributed dataparallel"},
-    {"sagemaker_parameter_server_enabled", "parameter_server"},
-    {"sagemaker_multi_worker_mirrored_strategy_enabled", "multi_worker_mirrored_strategy"},
-    {"sagemaker_pytorch_xla_multi_worker_enabled", "pytorchxla"},
-    {"mp_parameters", "smdistributed modelparallel"},
-    {"sagemaker_distribution_instance_groups_enabled", "instance groups"},
-}};
 
 std::string joined_command(const std::vector<std::string>& argv) {
     return join(argv, " ");
@@ -85,16 +73,8 @@ private:
         script_.program = setting("sagemaker_program", "SAGEMAKER_PROGRAM");
         script_.submit = setting("sagemaker_submit_directory", "SAGEMAKER_SUBMIT_DIRECTORY");
         script_.arguments = to_arguments(hyperparameters_.user);
-        for (const auto& [name, what] : kUnsupported) {
-            const bool given = name == "mp_parameters" ? has_user("mp_parameters")
-                                                       : hyperparameters_.framework_flag(name);
-            if (given) {
-                return refuse(
-                    format("distribution \"{}\" is not available in this version; use "
-                           "torch_distributed or none",
-                           what));
-            }
-        }
+        distribution_ = choose_distribution(plan_, hyperparameters_);
+        if (distribution_.refusal) return refuse(*distribution_.refusal);
         if (script_.program.empty()) {
             return refuse(
                 "no entry point: neither hyperparameter sagemaker_program nor variable "
@@ -144,13 +124,11 @@ private:
         std::vector<std::string> front = {context_.facts.paths.code()};
         launch.run.variables.merge(
             toolkit_variables(plan_, context_.facts, hyperparameters_, script_));
+        launch.run.variables.merge(starter_variables(distribution_));
         add_python_path(launch.run.variables, front);
+        if (const auto refusal = refuse_start(kind, launch.run.variables)) return refuse(*refusal);
         launch.run.argv = command(kind);
-        launch.command = joined_command(kind == EntryKind::shell || kind == EntryKind::command
-                                            ? launch.run.argv
-                                            : launch.run.argv);
-        if (launch.run.argv.empty())
-            return refuse("torch_distributed cannot start a package; give a .py entry point");
+        launch.command = joined_command(launch.run.argv);
         const Installer::Result installed =
             installer.install(launch.run.variables, kind == EntryKind::package);
         launch.interrupted = installed.interrupted;
@@ -158,25 +136,35 @@ private:
         return launch;
     }
 
+    std::optional<std::string> refuse_start(EntryKind kind, const Variables& variables) const {
+        const bool is_python = kind == EntryKind::script || kind == EntryKind::package;
+        if (!is_python) return std::nullopt;  // it starts what it needs by itself
+        if (kind == EntryKind::package && distribution_.starter == Starter::torchrun)
+            return "torch_distributed cannot start a package; give a .py entry point";
+        const std::string* path = variables.find("PATH");
+        if (distribution_.starter == Starter::mpi && path != nullptr &&
+            !is_on_path("mpirun", *path)) {
+            return format(
+                "distribution \"mpi\" needs mpirun in the image, and environment \"{}\" "
+                "has none in its PATH; install Open MPI or use torch_distributed",
+                plan_.environment.name);
+        }
+        return std::nullopt;
+    }
+
     std::vector<std::string> command(EntryKind kind) const {
         std::vector<std::string> argv;
-        const bool torchrun =
-            hyperparameters_.framework_flag("sagemaker_torch_distributed_enabled");
         switch (kind) {
             case EntryKind::script:
-                argv = {python_.interpreter()};
-                if (torchrun) {
-                    argv.insert(argv.end(), {"-m", "torch.distributed.run", "--nnodes", "1",
-                                             "--nproc_per_node", std::to_string(processes())});
-                }
+                argv = starter_command(distribution_, plan_, python_.interpreter());
                 argv.push_back(script_.program);
                 break;
             case EntryKind::package: {
-                if (torchrun) return {};
                 std::string module = script_.program.ends_with(".py")
                                          ? script_.program.substr(0, script_.program.size() - 3)
                                          : script_.program;
-                argv = {python_.interpreter(), "-m", replace_all(module, "/", ".")};
+                argv = starter_command(distribution_, plan_, python_.interpreter());
+                argv.insert(argv.end(), {"-m", replace_all(module, "/", ".")});
                 break;
             }
             case EntryKind::shell:
@@ -190,15 +178,6 @@ private:
         }
         argv.insert(argv.end(), script_.arguments.begin(), script_.arguments.end());
         return argv;
-    }
-
-    int processes() const {
-        if (const auto given =
-                hyperparameters_.framework_text("sagemaker_mpi_num_of_processes_per_host")) {
-            if (const auto number = parse_int(*given); number && *number > 0)
-                return static_cast<int>(*number);
-        }
-        return std::max(1, plan_.gpus);
     }
 
     Launch missing_entry(const sys::fs::path& code) {
@@ -251,16 +230,13 @@ private:
         }
         return found;
     }
-    bool has_user(std::string_view name) const {
-        return std::ranges::any_of(hyperparameters_.user,
-                                   [&](const auto& member) { return member.first == name; });
-    }
 
     const LaunchContext& context_;
     const plan::NodePlan& plan_;
     JobPython python_;
     Hyperparameters hyperparameters_;
     ScriptFacts script_;
+    DistributionChoice distribution_;
 };
 
 }  // namespace

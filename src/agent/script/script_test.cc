@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/progress_file.h"
 #include "agent/sandbox/box_plan.h"
 #include "agent/sandbox/cgroup.h"
+#include "agent/script/distribution.h"
 #include "agent/script/python_layer.h"
 #include "agent/script/requirements.h"
 #include "agent/script/source.h"
@@ -190,4 +192,102 @@ TEST_CASE("a torn event at the end of the spool is cut off") {
     const EventSpool again(dir.path() / "torn");
     CHECK(again.loaded().size() == 2);
     CHECK(again.has_finished());
+}
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// The command of `host` among three, with these settings.
+Words started_on(const std::string& host, plan::Pairs settings, bool elastic = false) {
+    plan::NodePlan plan;
+    plan.hosts = {"algo-1", "algo-2", "algo-3"};
+    plan.host = host;
+    if (elastic) plan.elastic.emplace();
+    const Hyperparameters split = split_hyperparameters(settings);
+    const DistributionChoice choice = choose_distribution(plan, split);
+    if (choice.refusal) return {"refused", *choice.refusal};
+    return starter_command(choice, plan, "python");
+}
+
+}  // namespace
+
+TEST_CASE("a distribution starts the script as the framework images do") {
+    CHECK(started_on("algo-2", {}) == Words{"python"});
+    const Words torchrun = {"python",
+                            "-m",
+                            "torch.distributed.run",
+                            "--nnodes",
+                            "3",
+                            "--nproc_per_node",
+                            "2",
+                            "--master_addr",
+                            "algo-1",
+                            "--master_port",
+                            "7777",
+                            "--node_rank",
+                            "1"};
+    const std::pair<std::string, std::string> two = {"sagemaker_mpi_num_of_processes_per_host",
+                                                     "2"};
+    CHECK(started_on("algo-2", {{"sagemaker_torch_distributed_enabled", "true"}, two}) == torchrun);
+    CHECK(started_on("algo-2", {{"sagemaker_pytorch_ddp_enabled", "true"}, two}) == torchrun);
+    CHECK(started_on("algo-2", {{"sagemaker_torch_distributed_enabled", "true"},
+                                {"sagemaker_distribution_instance_groups", "[\"other\"]"}}) ==
+          Words{"python"});
+    CHECK(started_on("algo-2", {{"sagemaker_torch_distributed_enabled", "true"}, two}, true) ==
+          Words{"torchrun", "--nproc_per_node", "2"});
+    CHECK(started_on("algo-2", {}, true) == Words{"torchrun"});
+}
+
+TEST_CASE("what cannot be started is refused by name and with a remedy") {
+    const auto refusal = [](const plan::Pairs& settings) {
+        const Words words = started_on("algo-1", settings);
+        return words.size() == 2 && words[0] == "refused" ? words[1] : std::string();
+    };
+    CHECK(refusal({{"sagemaker_mpi_enabled", "true"}}) ==
+          "distribution \"mpi\" runs on one instance in this version and 3 are asked for; use "
+          "instance_count=1 with more processes_per_host, or torch_distributed");
+    CHECK(refusal({{"sagemaker_parameter_server_enabled", "true"}}) ==
+          "distribution \"parameter_server\" is not available in this version; use "
+          "torch_distributed or none");
+    CHECK(refusal({{"mp_parameters", "{}"}}).find("modelparallel") != std::string::npos);
+    CHECK(started_on("algo-1", {{"sagemaker_mpi_enabled", "true"}}, true)[1].find(
+              "cannot change") != std::string::npos);
+    plan::NodePlan alone;
+    alone.hosts = {"algo-1"};
+    alone.host = "algo-1";
+    alone.gpus = 4;
+    const DistributionChoice mpi = choose_distribution(
+        alone, split_hyperparameters({{"sagemaker_mpi_enabled", "true"},
+                                      {"sagemaker_mpi_custom_mpi_options", "\"-x  NCCL_DEBUG\""}}));
+    CHECK(starter_command(mpi, alone, "python") ==
+          Words{"mpirun", "-np", "4", "-x", "NCCL_DEBUG", "python"});
+    CHECK(is_on_path("sh", "/nonexistent:/bin"));
+    CHECK_FALSE(is_on_path("mpirun-that-is-not", "/bin:"));
+}
+
+TEST_CASE("progress is taken from well-formed objects only") {
+    const auto progress = parse_progress(R"({"step": 7, "total": 20, "message": "loss 0.5"})");
+    REQUIRE(progress.has_value());
+    CHECK(progress->step == 7);
+    CHECK(progress->total == 20);
+    CHECK(progress->message == "loss 0.5");
+    CHECK(parse_progress("{}").has_value());
+    for (const char* bad :
+         {"", "[1]", "{\"step\":-1}", "{\"step\":\"7\"}", "{\"step\":1.5}",
+          "{\"step\":1,\"message\":[]}", "{\"step\":18446744073709551615}", "{\"step\": 7, \"tot"})
+        CHECK_MESSAGE(!parse_progress(bad).has_value(), bad);
+    const sys::TempDir dir;
+    ProgressFile file(dir.path() / "progress.json");
+    CHECK_FALSE(file.look().has_value());
+    sys::write_file_atomically(dir.path() / "progress.json", R"({"step":1})");
+    CHECK(file.look()->step == 1);
+    CHECK_FALSE(file.look().has_value());
+    sys::write_file_atomically(dir.path() / "progress.json", R"({"step":1})");
+    CHECK_FALSE(file.look().has_value());
+    sys::write_file_atomically(dir.path() / "progress.json", R"({"step":2})");
+    CHECK(file.look()->step == 2);
+    fs::remove(dir.path() / "progress.json");
+    fs::create_symlink("/etc/passwd", dir.path() / "progress.json");
+    CHECK_FALSE(file.look().has_value());
 }

@@ -16,6 +16,8 @@ constexpr std::uint64_t kSmallest = 5u << 20;  ///< S3: of every part but the la
 constexpr std::uint64_t kStreamed = 8u << 20;
 constexpr std::uint64_t kCopied = 1u << 30;  ///< S3 allows 5 GiB; one answer should not take long
 
+constexpr const char* kJoined = ".joined";
+
 /// Two empty tar blocks as a gzip member of their own.
 std::string end_mark() {
     std::string member;
@@ -118,18 +120,14 @@ private:
 
 }  // namespace
 
-std::string part_folder(const std::string& output, const std::string& node) {
-    return output + "/.parts/" + node;
-}
-
-bool join_parts(const Transfer& how, const aws::S3Uri& output,
-                const std::vector<std::string>& nodes, const std::string& name) {
+bool join_parts(const Transfer& how, const PartsPlace& place, const std::vector<std::string>& nodes,
+                const std::string& name) {
     const std::unique_ptr<aws::S3Client> client = how.make_client();
-    Joiner joiner(how, output.bucket, output.key + "/" + name);
+    Joiner joiner(how, place.bucket, place.output + "/" + name);
     bool any = false;
     for (const std::string& node : nodes) {
-        const std::string key = part_folder(output.key, node) + "/" + name;
-        const auto head = client->head(output.bucket, key, how.by, how.stop);
+        const std::string key = place.folder(node) + "/" + name;
+        const auto head = client->head(place.bucket, key, how.by, how.stop);
         if (!head) continue;
         any = true;
         joiner.add(key, *head);
@@ -138,12 +136,27 @@ bool join_parts(const Transfer& how, const aws::S3Uri& output,
     return any;
 }
 
-void remove_parts(const Transfer& how, const aws::S3Uri& output) {
+void note_joined(const Transfer& how, const PartsPlace& place, bool model) {
+    how.make_client()->put(place.bucket, place.folder(kJoined), model ? "model" : "-", how.by,
+                           how.stop);
+}
+
+std::optional<bool> find_joined(const Transfer& how, const PartsPlace& place) {
+    const auto head =
+        how.make_client()->head(place.bucket, place.folder(kJoined), how.by, how.stop);
+    if (!head) return std::nullopt;
+    return head->size > 1;
+}
+
+void remove_parts(const Transfer& how, const PartsPlace& place) {
     const Result<std::monostate> removed = capture([&] {
         const std::unique_ptr<aws::S3Client> client = how.make_client();
-        const std::string prefix = output.key + "/.parts/";
-        for (const auto& object : client->list(output.bucket, prefix, how.by, how.stop))
-            client->remove(output.bucket, object.key, how.by, how.stop);
+        const std::string note = place.folder(kJoined);
+        for (const auto& object :
+             client->list(place.bucket, place.output + "/.parts/", how.by, how.stop)) {
+            if (object.key != note) client->remove(place.bucket, object.key, how.by, how.stop);
+        }
+        client->remove(place.bucket, note, how.by, how.stop);  // last: it guards the others
     });
     if (!removed.ok())
         how.warn(std::string("parts of the results were left behind: ") + removed.error().what());

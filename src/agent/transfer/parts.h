@@ -7,21 +7,35 @@
 #include "agent/transfer/upload.h"
 #include "aws/aws.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace ty::agent {
 
-/// "<output>/.parts/<node>": where a node puts its parts.
-std::string part_folder(const std::string& output, const std::string& node);
+/// Where the parts of an attempt are: those of an earlier one must not be taken for them.
+struct PartsPlace {
+    std::string bucket, output;  ///< key of the results' folder
+    std::string attempt;
+    /// "<output>/.parts/<attempt>/<node>".
+    std::string folder(const std::string& node) const {
+        return output + "/.parts/" + attempt + "/" + node;
+    }
+};
 
 /// Join the parts called `name` ("model.tar.gz") of these nodes, in this order, into
 /// <output>/<name>. Nodes without one are passed over; false, and no object, when all are. Throws
 /// what S3 said, conflict (a part changed meanwhile), cancelled.
-bool join_parts(const Transfer& how, const aws::S3Uri& output,
-                const std::vector<std::string>& nodes, const std::string& name);
+bool join_parts(const Transfer& how, const PartsPlace& place, const std::vector<std::string>& nodes,
+                const std::string& name);
+
+/// Another node may be told to join when one is lost in the middle of it: what was joined is noted
+/// before the first part goes, so that it is not joined again from what is left.
+void note_joined(const Transfer& how, const PartsPlace& place, bool model);
+/// Whether a model was among what an earlier node has joined; nullopt: none has.
+std::optional<bool> find_joined(const Transfer& how, const PartsPlace& place);
 
 /// Remove whatever lies below <output>/.parts/. Parts that stay are a warning, no failure.
-void remove_parts(const Transfer& how, const aws::S3Uri& output);
+void remove_parts(const Transfer& how, const PartsPlace& place);
 
 }  // namespace ty::agent

@@ -346,7 +346,7 @@ TEST_CASE("parts of several nodes become one archive that tar opens, whatever th
     FakeDaemon daemon;  // refuses multipart parts below 5 MiB, as S3 does
     SystemClock clock;
     const Transfer how = transfer_to(daemon, clock);
-    const aws::S3Uri output = {"b", "job/output"};
+    const PartsPlace place = {"b", "job/output", "j.1"};
     // Around the smallest part there are the interesting cases.
     const std::vector<std::vector<std::size_t>> cases = {{10, 20, 30},
                                                          {6u << 20, 100, 7u << 20},
@@ -362,13 +362,15 @@ TEST_CASE("parts of several nodes become one archive that tar opens, whatever th
             sys::write_file(root / format("shared/of-{}", i), noise(sizes[i], i + 1));
             sys::write_file(root / "same", std::to_string(i));
             nodes.push_back(format("algo-{}", i + 1));
-            REQUIRE(upload_archive(how, root, "b",
-                                   part_folder(output.key, nodes.back()) + "/model.tar.gz",
+            REQUIRE(upload_archive(how, root, "b", place.folder(nodes.back()) + "/model.tar.gz",
                                    TarEnd::open));
         }
-        CHECK(join_parts(how, output, nodes, "model.tar.gz"));
-        CHECK_FALSE(join_parts(how, output, nodes, "output.tar.gz"));
-        remove_parts(how, output);
+        CHECK(join_parts(how, place, nodes, "model.tar.gz"));
+        CHECK_FALSE(join_parts(how, place, nodes, "output.tar.gz"));
+        CHECK_FALSE(find_joined(how, place).has_value());
+        note_joined(how, place, true);
+        CHECK(find_joined(how, place) == true);
+        remove_parts(how, place);
         CHECK(daemon.object_names() == std::vector<std::string>{"b/job/output/model.tar.gz"});
         const std::string archive = (dir.path() / "model.tar.gz").string();
         sys::write_file(archive, daemon.object("b/job/output/model.tar.gz").value());

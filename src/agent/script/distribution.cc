@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/script/distribution.h"
+
+#include "base/format.h"
+#include "base/text.h"
+
+#include <algorithm>
+#include <array>
+
+#include <unistd.h>
+
+namespace ty::agent {
+
+namespace {
+
+/// What takes libraries that only AWS has, or a cluster of another kind.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kUnsupported = {{
+    {"sagemaker_distributed_dataparallel_enabled", "smdistributed dataparallel"},
+    {"sagemaker_parameter_server_enabled", "parameter_server"},
+    {"sagemaker_multi_worker_mirrored_strategy_enabled", "multi_worker_mirrored_strategy"},
+    {"sagemaker_pytorch_xla_multi_worker_enabled", "pytorchxla"},
+}};
+
+std::optional<std::string> unsupported(const Hyperparameters& hyperparameters) {
+    const auto refuse = [](std::string_view what) {
+        return format(
+            "distribution \"{}\" is not available in this version; use torch_distributed "
+            "or none",
+            what);
+    };
+    for (const auto& [name, what] : kUnsupported) {
+        if (hyperparameters.framework_flag(name)) return refuse(what);
+    }
+    const bool parallel = std::ranges::any_of(
+        hyperparameters.user, [](const auto& member) { return member.first == "mp_parameters"; });
+    if (parallel) return refuse("smdistributed modelparallel");
+    return std::nullopt;
+}
+
+int processes_of(const plan::NodePlan& plan, const Hyperparameters& hyperparameters) {
+    if (const auto given =
+            hyperparameters.framework_text("sagemaker_mpi_num_of_processes_per_host")) {
+        if (const auto number = parse_int(*given); number && *number > 0 && *number <= 4096)
+            return static_cast<int>(*number);
+    }
+    return std::max(1, plan.gpus);
+}
+
+std::optional<std::string> refuse_mpi(const plan::NodePlan& plan,
+                                      const Participants& participants) {
+    if (plan.elastic) {
+        return "distribution \"mpi\" cannot change its number of hosts while it runs; use "
+               "torch_distributed, or a job that is not elastic";
+    }
+    if (participants.hosts.size() > 1) {
+        return format(
+            "distribution \"mpi\" runs on one instance in this version and {} are asked for; use "
+            "instance_count=1 with more processes_per_host, or torch_distributed",
+            participants.hosts.size());
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+DistributionChoice choose_distribution(const plan::NodePlan& plan,
+                                       const Hyperparameters& hyperparameters) {
+    DistributionChoice choice;
+    choice.refusal = unsupported(hyperparameters);
+    choice.participants = participants_of(plan, hyperparameters);
+    if (choice.refusal || choice.participants.rank < 0) return choice;
+    choice.processes = processes_of(plan, hyperparameters);
+    if (hyperparameters.framework_flag("sagemaker_mpi_enabled")) {
+        choice.starter = Starter::mpi;
+        choice.refusal = refuse_mpi(plan, choice.participants);
+        const std::string custom =
+            hyperparameters.framework_text("sagemaker_mpi_custom_mpi_options").value_or("");
+        for (const std::string& word : split(custom, ' ')) {
+            if (!word.empty()) choice.options.push_back(word);
+        }
+    } else if (hyperparameters.framework_flag("sagemaker_pytorch_ddp_enabled") ||
+               hyperparameters.framework_flag("sagemaker_torch_distributed_enabled")) {
+        choice.starter = Starter::torchrun;
+    }
+    return choice;
+}
+
+std::vector<std::string> starter_command(const DistributionChoice& choice,
+                                         const plan::NodePlan& plan,
+                                         const std::string& interpreter) {
+    const std::string processes = std::to_string(choice.processes);
+    if (plan.elastic) {
+        if (choice.starter != Starter::torchrun) return {"torchrun"};
+        return {"torchrun", "--nproc_per_node", processes};
+    }
+    const std::size_t hosts = choice.participants.hosts.size();
+    switch (choice.starter) {
+        case Starter::plain:
+            return {interpreter};
+        case Starter::torchrun: {
+            std::vector<std::string> argv = {interpreter,
+                                             "-m",
+                                             "torch.distributed.run",
+                                             "--nnodes",
+                                             std::to_string(hosts),
+                                             "--nproc_per_node",
+                                             processes};
+            if (hosts > 1) {
+                argv.insert(argv.end(),
+                            {"--master_addr", choice.participants.master, "--master_port", "7777",
+                             "--node_rank", std::to_string(choice.participants.rank)});
+            }
+            return argv;
+        }
+        case Starter::mpi: {
+            std::vector<std::string> argv = {"mpirun", "-np", processes};
+            argv.insert(argv.end(), choice.options.begin(), choice.options.end());
+            argv.push_back(interpreter);
+            return argv;
+        }
+    }
+    return {interpreter};
+}
+
+plan::Pairs starter_variables(const DistributionChoice& choice) {
+    switch (choice.starter) {
+        case Starter::plain:
+            return {};
+        case Starter::torchrun:
+            return {{"NCCL_PROTO", "simple"}};
+        case Starter::mpi:
+            // Open MPI refuses root and more processes than cores unless it is told; as variables,
+            // because other implementations do not know the options.
+            return {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                    {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                    {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}};
+    }
+    return {};
+}
+
+bool is_on_path(const std::string& program, const std::string& path) {
+    return std::ranges::any_of(split(path, ':'), [&](const std::string& folder) {
+        return !folder.empty() && ::access((folder + "/" + program).c_str(), X_OK) == 0;
+    });
+}
+
+}  // namespace ty::agent
