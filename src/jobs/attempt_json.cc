@@ -93,7 +93,7 @@ void nodes_of_old_row(const Json& j, const Job& job, Attempt& attempt) {
             node.phase = static_cast<plan::Phase>(phase->get<int>());
         if (const Json* finished = member("finished")) node.finished = outcome_in(*finished);
         const bool told = job.stop_requested || !attempt.first_failed.empty();
-        if (told && !node.finished) node.commands.push_back(plan::Stop{});
+        if (told && !node.finished) node.commands.emplace_back(plan::Stop{});
     }
     attempt.downloading = job.training_start;
     for (const Transition& transition : job.transitions)

@@ -23,7 +23,8 @@ std::vector<std::string> running_hosts(const Job& job) {
     std::vector<std::string> hosts;
     if (job.attempts.empty() || job.attempts.back().ended) return hosts;
     for (const auto& [name, node] : job.attempts.back().nodes)
-        if (!node.finished && node.launched) hosts.push_back(node.host);
+        if (!node.finished && node.launched && !node.leave_by && node.killed.empty())
+            hosts.push_back(node.host);
     return hosts;
 }
 

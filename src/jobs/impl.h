@@ -70,9 +70,11 @@ struct JobService::Impl {
     Job create(JobSpec spec, std::string document, const std::vector<Tag>& tags,
                const std::string& idempotency);
 
-    // ---- reconciler.cc
+    // ---- recovery.cc
     void recover();
     void recover_job(const Row& row, const std::vector<engine::Allocation>& agents);
+
+    // ---- reconciler.cc
     void run(const std::stop_token& stop);
     struct Batch {
         std::deque<engine::Allocation> gone;

@@ -336,6 +336,7 @@ TEST_CASE("billable seconds follow the price ratio, and are whole and at least o
     CHECK(billable_seconds(job, 1) == 0);
     job.training_start = kStart;
     job.training_end = kStart + 100s;
+    job.trained = 100s;
     CHECK(billable_seconds(job, 1) == 100);
     CHECK(billable_seconds(job, 0.3) == 30);
     CHECK(billable_seconds(job, 0.001) == 1);

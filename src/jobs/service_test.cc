@@ -3,91 +3,18 @@
 // and bounded.
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/fake/fake.h"
-#include "jobs/jobs.h"
-#include "sys/sys.h"
-#include "tests/support/fake_clock.h"
-
-#include <doctest/doctest.h>
+#include "jobs/testing_world.h"
 
 #include <algorithm>
 #include <thread>
 
 using namespace ty;
 using namespace ty::jobs;
+using namespace ty::jobs::testing;
 using plan::Outcome;
 using plan::Phase;
 
 namespace {
-
-struct World {
-    sys::TempDir dir{"jobs"};
-    store::Db db{dir.path() / "db"};
-    std::unique_ptr<engine::FakeEngine> engine = std::make_unique<engine::FakeEngine>();
-    test::FakeClock clock;
-    SystemIds ids;
-    Placing placing;
-    std::unique_ptr<JobService> service;
-
-    World() {
-        placing.control_plane = "http://127.0.0.1:9";
-        placing.credentials = [](const AttemptId& attempt) {
-            return plan::Credentials{"KEY-" + attempt.str(), "secret", "token"};
-        };
-        placing.max_running = 2;
-        start();
-    }
-    void start() { service = std::make_unique<JobService>(db, *engine, clock, ids, placing); }
-    void restart() {
-        service.reset();
-        start();
-    }
-
-    static JobSpec spec(const std::string& name, int hosts = 1) {
-        JobSpec spec;
-        spec.name = name;
-        spec.region = "us-east-1";
-        spec.account = "000000000000";
-        spec.arn = "arn:aws:sagemaker:us-east-1:000000000000:training-job/" + to_lower(name);
-        spec.instance_count = hosts;
-        spec.node.hyperparameters = {{"b", "1"}, {"a", "2"}};
-        spec.node.limits.stop_grace = seconds(7);
-        return spec;
-    }
-    Job create(const std::string& name, int hosts = 1, const std::string& idempotency = {}) {
-        return service->create(spec(name, hosts), "{\"doc\":1}", {}, idempotency);
-    }
-    Job job(const std::string& name) { return service->find("us-east-1", name).value(); }
-
-    /// Wait until the job satisfies `what`.
-    template <typename Fn>
-    bool eventually(const std::string& name, Fn&& what) {
-        const Deadline by = Deadline::in(seconds(20));
-        while (!by.passed()) {
-            if (what(job(name))) return true;
-            sys::pause(Deadline::in(milliseconds(1)), {});
-        }
-        return false;
-    }
-    bool terminal(const std::string& name) {
-        return eventually(name, [](const Job& j) { return is_terminal(j.status); });
-    }
-    std::string token(std::size_t launch, std::size_t agent = 0) {
-        REQUIRE(engine->wait_launched(launch + 1, Deadline::in(seconds(20))));
-        return engine->launched().at(launch).agents.at(agent).token;
-    }
-    JobService::AgentIdentity agent(std::size_t launch, std::size_t host = 0) {
-        return service->authenticate(token(launch, host)).value();
-    }
-    plan::SyncReply send(const JobService::AgentIdentity& who, std::vector<plan::Payload> payloads,
-                         std::uint64_t first = 1) {
-        plan::SyncRequest request;
-        request.host = who.host;
-        for (plan::Payload& payload : payloads)
-            request.events.push_back({first++, clock.now(), who.host, std::move(payload)});
-        return service->sync(who, request, {});
-    }
-};
 
 plan::Finished finished(Outcome::Kind kind = Outcome::Kind::completed) {
     return {{kind, "", {}}, true};

@@ -157,8 +157,12 @@ std::string state_to_json(const Job& job) {
         j["progress"] = {{"step", job.progress->step},
                          {"total", job.progress->total},
                          {"message", job.progress->message}};
-    if (!(job.ledger == LedgerState{})) j["ledger"] = parse_json(to_json(job.ledger));
-    return dump_json(j);
+    std::string text = dump_json(j);
+    if (!(job.ledger == LedgerState{})) {
+        text.pop_back();
+        text.append(",\"ledger\":").append(to_json(job.ledger)).append("}");
+    }
+    return text;
 }
 
 void state_from_json(std::string_view text, Job& job) {

@@ -143,7 +143,8 @@ void Stepper::launch_failed_for_all(Attempt& attempt, const std::string& reason)
     const std::string why = "the agents could not be started: " + reason;
     changed_ = true;
     bool again = retry(attempt, why);
-    if (!again && job_.spec.spot && attempt.number > 1 && bear_fruitless(attempt)) {
+    const bool replaceable = job_.spec.spot || is_elastic();
+    if (!again && replaceable && attempt.number > 1 && bear_fruitless(attempt)) {
         attempt.interrupted = why;
         enter(Secondary::interrupted, "Waiting for instances: " + why, now_);
         again = true;
@@ -162,6 +163,7 @@ void Stepper::launch_failed_for_all(Attempt& attempt, const std::string& reason)
 /// Its time is counted, and what is left of it is removed.
 void Stepper::end_attempt(Attempt& attempt, Instant at) {
     if (!attempt.ended) {
+        at = std::min(at, now_);
         attempt.ended =
             std::max(at, attempt.nodes.empty() ? at : attempt.nodes.begin()->second.wanted);
         const auto since = [&](const std::optional<Instant>& from) {
@@ -188,6 +190,7 @@ void Stepper::interrupt(Attempt& attempt, const std::string& host, const std::st
                                     "no CheckpointConfig"),
                   now_);
         }
+        forget_unlaunched(attempt, plan::Outcome::Kind::interrupted);
         for (auto& [name, node] : attempt.nodes)
             if (is_active(node)) leave(node, notice, host + ": " + why);
         effects_.push_back(Wake{attempt.id});
@@ -220,7 +223,7 @@ bool Stepper::bear_fruitless(Attempt& attempt) {
 
 void Stepper::leave(Node& node, milliseconds notice, const std::string& why) {
     if (is_leaving(node)) return;
-    node.commands.push_back(plan::Interrupt{notice, why});
+    node.commands.emplace_back(plan::Interrupt{notice, why});
     node.leave_by = now_ + notice + kMargin;
     noted_ = true;
 }
@@ -230,21 +233,25 @@ void Stepper::tell_stop(Attempt& attempt, Node& node) {
         return std::holds_alternative<plan::Stop>(command);
     });
     if (told || !is_active(node)) return;
-    node.commands.push_back(plan::Stop{job_.spec.node.limits.stop_grace});
+    node.commands.emplace_back(plan::Stop{job_.spec.node.limits.stop_grace});
     effects_.push_back(Wake{attempt.id});
     noted_ = true;
 }
 
 void Stepper::tell_others_to_stop(Attempt& attempt) {
+    forget_unlaunched(attempt, plan::Outcome::Kind::stopped);
+    for (auto& [name, node] : attempt.nodes) tell_stop(attempt, node);
+}
+
+/// Nodes of an elastic attempt that were not started yet need not be any more.
+void Stepper::forget_unlaunched(Attempt& attempt, plan::Outcome::Kind as) {
+    if (!is_elastic()) return;
     for (auto& [name, node] : attempt.nodes) {
-        if (is_elastic() && is_active(node) && !node.launched && node.seen == 0) {
-            plan::Outcome never;
-            never.kind = plan::Outcome::Kind::stopped;
-            node.finished = never;  // it need not start any more
-            noted_ = true;
-            continue;
-        }
-        tell_stop(attempt, node);
+        if (!is_active(node) || node.launched || node.seen > 0) continue;
+        plan::Outcome never;
+        never.kind = as;
+        node.finished = never;
+        noted_ = true;
     }
 }
 

@@ -76,7 +76,10 @@ void Stepper::drop_node(Attempt& attempt, NodeEntry& entry, const std::string& w
         }
         attempt.not_before = now_ + kStubborn;
     }
-    if (alone)
+    const bool trains = std::ranges::any_of(attempt.nodes, [](const NodeEntry& n) {
+        return is_active(n.second) && n.second.phase == plan::Phase::training;
+    });
+    if (alone || (job_.secondary() == Secondary::training && !trains))
         enter(
             Secondary::interrupted,
             fmt::format("Training job interrupted on {}: {}; it goes on when an instance is there",
@@ -85,6 +88,9 @@ void Stepper::drop_node(Attempt& attempt, NodeEntry& entry, const std::string& w
     else if (job_.secondary() == Secondary::training)
         say(fmt::format("{}: {} left ({})", crew_message(attempt), node.host, why));
     refill(attempt);
+    if (job_.secondary() == Secondary::interrupted && !alone)
+        enter(Secondary::starting, "Preparing the instances for training", now_);
+    if (job_.secondary() == Secondary::starting) show(attempt, {}, at);
 }
 
 std::string Stepper::crew_message(const Attempt& attempt) const {

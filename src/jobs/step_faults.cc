@@ -112,11 +112,11 @@ void Stepper::fault(Attempt& attempt, const Fault& fault, const std::string& nam
             effects_.push_back(Kill{attempt.id, name});
             return;
         case Fault::Kind::freeze:
-            node.commands.push_back(plan::Freeze{fault.time});
+            node.commands.emplace_back(plan::Freeze{fault.time});
             effects_.push_back(Wake{attempt.id});
             return;
         case Fault::Kind::partition:
-            node.commands.push_back(plan::Partition{fault.time});
+            node.commands.emplace_back(plan::Partition{fault.time});
             effects_.push_back(Wake{attempt.id});
             return;
     }

@@ -46,6 +46,14 @@ bool has_results(const Node& node) {
     return node.collected && (node.collected->model || node.collected->output);
 }
 
+/// It was told that another has joined the results: nothing of it is missing.
+bool is_dismissed(const Node& node) {
+    return std::ranges::any_of(node.commands, [](const plan::Command& command) {
+        const auto* finish = std::get_if<plan::Finish>(&command);
+        return finish != nullptr && finish->parts.empty();
+    });
+}
+
 bool has_finish(const Node& node) {
     return std::ranges::any_of(node.commands, [](const plan::Command& command) {
         return std::holds_alternative<plan::Finish>(command);
@@ -180,13 +188,19 @@ void Stepper::lose_node(Attempt& attempt, NodeEntry& entry, const std::string& h
         name, in_brackets(how));
     node.finished = outcome;
     changed_ = true;
+    if (is_dismissed(node)) {
+        node.finished->kind =
+            is_stopping() ? plan::Outcome::Kind::stopped : plan::Outcome::Kind::completed;
+        node.finished->reason.clear();
+        return settle(attempt, now_);
+    }
     if (is_elastic()) return drop_node(attempt, entry, why, asked_for, now_);
     if (!attempt.interrupted.empty()) return settle(attempt, now_);
     const bool replaceable = job_.spec.spot || !node.killed.empty();
     if (replaceable) {
         if (is_stopping() || asked_for || attempt.training || bear_fruitless(attempt))
             return interrupt(attempt, host, why, kFarewell);
-    } else if (retry(attempt, why)) {
+    } else if (retry(attempt, host + ": " + why)) {
         return settle(attempt, now_);
     }
     if (attempt.first_failed.empty()) attempt.first_failed = name;
@@ -232,12 +246,12 @@ void Stepper::settle_results(Attempt& attempt) {
     if (joins == nullptr) return;
     if (joined || parts.empty()) {
         for (auto& [name, node] : attempt.nodes)
-            if (is_active(node)) node.commands.push_back(plan::Finish{});
+            if (is_active(node)) node.commands.emplace_back(plan::Finish{});
     } else {
         std::ranges::sort(parts, {}, [&](const std::string& name) {
             return std::pair(host_number(attempt.nodes.at(name).host), name);
         });
-        joins->second.commands.push_back(plan::Finish{std::move(parts)});
+        joins->second.commands.emplace_back(plan::Finish{std::move(parts)});
     }
     noted_ = true;
     effects_.push_back(Wake{attempt.id});

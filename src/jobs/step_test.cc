@@ -1,77 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a job, and what no sequence of stimuli may break. Whole stories with exact texts are
-// in tests/scenarios.
-#include "base/random.h"
+// The life of a job of fixed size with one attempt. Whole stories with exact texts are in
+// tests/scenarios.
 #include "base/text.h"
 #include "jobs/jobs.h"
 #include "jobs/rows.h"
+#include "jobs/testing.h"
 
 #include <doctest/doctest.h>
 
 using namespace ty;
 using namespace ty::jobs;
+using namespace ty::jobs::testing;
 using plan::Outcome;
 using plan::Phase;
-
-namespace {
-
-Instant at(long long millis) {
-    return from_epoch_millis(1'762'116'564'000 + millis);
-}
-
-Job fresh(int hosts = 1) {
-    Job job;
-    job.id = JobId("j-test");
-    job.version = 0;
-    job.spec.name = "Job";
-    job.spec.instance_count = hosts;
-    return step(job, Created{}, at(0)).job;
-}
-
-/// A job with its events numbered per host, as an agent sends them.
-struct Story {
-    Job job;
-    std::map<std::string, std::uint64_t> seq;
-    std::vector<Effect> effects;
-    long long now = 0;
-
-    explicit Story(int hosts = 1) : job(fresh(hosts)) {}
-    Story& tell(const Stimulus& stimulus) {
-        Stepped stepped = step(std::move(job), stimulus, at(now));
-        job = std::move(stepped.job);
-        effects = std::move(stepped.effects);
-        return *this;
-    }
-    Story& event(plan::Payload payload, const std::string& host = "algo-1") {
-        plan::Event event{++seq[host], at(now), host, std::move(payload)};
-        return tell(AgentEvent{job.attempts.back().id, event});
-    }
-    Story& phase(Phase phase, const std::string& host = "algo-1", const std::string& message = {}) {
-        return event(plan::PhaseChanged{phase, message}, host);
-    }
-    Story& finish(Outcome::Kind kind, const std::string& host = "algo-1",
-                  const std::string& reason = {}, std::optional<int> code = {}) {
-        return event(plan::Finished{{kind, reason, code}, true}, host);
-    }
-    Story& wait(long long millis) {
-        now += millis;
-        return *this;
-    }
-    template <typename T>
-    bool has() const {
-        for (const Effect& effect : effects)
-            if (std::holds_alternative<T>(effect)) return true;
-        return false;
-    }
-    std::string path() const {
-        std::string text;
-        for (const Transition& t : job.transitions)
-            text.append(text.empty() ? "" : " ").append(to_string(t.status));
-        return text;
-    }
-};
-
-}  // namespace
 
 TEST_CASE("a job goes from Starting to Completed with the times AWS reports") {
     Story s;
@@ -241,7 +182,7 @@ TEST_CASE("events of other attempts and unknown hosts are ignored") {
 }
 
 TEST_CASE("the stored state reads back equal") {
-    Story s(2);
+    Story s(spot(2));
     s.phase(Phase::training).finish(Outcome::Kind::failed, "algo-1", "x", 4).tell(StopRequested{});
     const std::string text = state_to_json(s.job);
     Job back;
@@ -249,90 +190,103 @@ TEST_CASE("the stored state reads back equal") {
     CHECK(state_to_json(back) == text);
 }
 
-namespace {
+TEST_CASE("a row of a version that knew one attempt and one command opens and goes on") {
+    const std::string old =
+        R"({"transitions":[{"status":"Starting","start":1000,"end":2000,"message":"m"},)"
+        R"({"status":"Downloading","start":2000,"end":3000,"message":"m"},)"
+        R"({"status":"Training","start":3000,"message":"m"}],"training_start":2000,)"
+        R"("stop_requested":false,"model_uploaded":false,"attempts":[{"id":"j-test.1","number":1,)"
+        R"("seen":{"algo-1":3,"algo-2":4},"phases":{"algo-1":2,"algo-2":3},"finished":{"algo-2":)"
+        R"({"kind":0,"reason":"","exit_code":0}},"launched":true,"released":false}]})";
+    Story s(2);
+    Job job;
+    job.id = JobId("j-test");
+    job.spec.instance_count = 2;
+    job.created = from_epoch_millis(1000);
+    state_from_json(old, job);
+    CHECK(job.instances == 2);
+    s.job = job;
+    CHECK(s.node("algo-1").seen == 3);
+    CHECK(s.node("algo-1").launched);
+    CHECK(s.node("algo-1").epoch == 1);
+    CHECK(s.node("algo-2").finished.has_value());
+    s.seq["j-test.1 algo-1"] = 3;
+    s.finish(Outcome::Kind::completed);
+    CHECK(s.job.status == Status::completed);
+    CHECK(s.has<Release>());
+    CHECK(s.job.training_seconds() > 1);
+    Job back;
+    back.status = s.job.status;
+    state_from_json(state_to_json(s.job), back);
+    CHECK(back.training_seconds() == s.job.training_seconds());
 
-std::uint64_t random_number(Ids& ids, std::uint64_t below) {
-    std::uint64_t value = 0;
-    for (const char c : ids.token(8)) value = value * 31 + static_cast<unsigned char>(c);
-    return value % below;
+    Job over;  // a finished one keeps its time
+    over.spec.instance_count = 1;
+    over.status = Status::completed;
+    state_from_json(
+        R"({"transitions":[{"status":"Completed","start":9000,"end":9000,"message":"m"}],)"
+        R"("training_start":2000,"training_end":9000,"stop_requested":false,)"
+        R"("model_uploaded":true,"attempts":[{"id":"j-x.1","number":1,"launched":true,)"
+        R"("released":false}]})",
+        over);
+    CHECK(over.training_seconds() == 7);
+    CHECK(step(over, Released{AttemptId("j-x.1")}, at(0)).job.attempts.back().released);
 }
 
-Stimulus random_stimulus(Ids& ids, const Job& job, std::vector<Stimulus>& past) {
-    if (!past.empty() && random_number(ids, 4) == 0) return past[random_number(ids, past.size())];
-    const AttemptId attempt = job.attempts.back().id;
-    const std::string host = fmt::format("algo-{}", 1 + random_number(ids, 4));
-    plan::Event event{1 + random_number(ids, 12),
-                      at(static_cast<long long>(random_number(ids, 90'000))), host,
-                      plan::AgentUp{}};
-    switch (random_number(ids, 9)) {
-        case 0:
-            return StopRequested{};
-        case 1:
-            return Placed{attempt};
-        case 2:
-            return Queued{attempt, 3};
-        case 3:
-            return random_number(ids, 6) == 0 ? Stimulus(AgentGone{attempt, host, "x"}) : Created{};
-        case 4:
-            return Released{attempt};
-        case 5:
-            return random_number(ids, 6) == 0 ? Stimulus(LaunchFailed{attempt, "y"}) : Created{};
-        case 6: {
-            const auto kind = static_cast<Outcome::Kind>(random_number(ids, 5));
-            event.payload = plan::Finished{{kind, "r", {}}, random_number(ids, 2) == 0};
-            break;
-        }
-        default:
-            event.payload = plan::PhaseChanged{static_cast<Phase>(random_number(ids, 4)),
-                                               random_number(ids, 2) == 0 ? "" : ids.token(5)};
-    }
-    return AgentEvent{attempt, event};
+TEST_CASE("a stop asked for before the update still reaches the agent") {
+    Job job;
+    job.spec.instance_count = 1;
+    job.status = Status::stopping;
+    state_from_json(
+        R"({"transitions":[{"status":"Stopping","start":1000,"message":"m"}],)"
+        R"("stop_requested":true,"model_uploaded":false,"attempts":[{"id":"j-x.1","number":1,)"
+        R"("seen":{"algo-1":3},"phases":{"algo-1":2},"launched":true,"released":false}]})",
+        job);
+    REQUIRE(job.attempts.back().nodes.at("algo-1").commands.size() == 1);
 }
 
-void check_invariants(const Job& before, const Job& after, Instant now) {
-    const auto& t = after.transitions;
-    REQUIRE_FALSE(t.empty());
-    CHECK(t.size() >= before.transitions.size());
-    for (std::size_t i = 0; i + 1 < t.size(); ++i) {
-        CHECK(t[i].end == t[i + 1].start);
-        CHECK(t[i].start <= t[i + 1].start);
-        CHECK(t[i].status != t[i + 1].status);
-    }
-    CHECK(t.back().start <= now);
-    CHECK(t.back().end.has_value() == is_terminal(after.status));
-    if (is_terminal(after.status)) CHECK(t.back().end == t.back().start);
-    for (const Transition& one : t) CHECK_FALSE(one.message.empty());
-    CHECK((after.status == Status::failed) == !after.failure_reason.empty());
-    CHECK(after.modified >= before.modified);
-    if (after.training_end) CHECK(*after.training_start <= *after.training_end);
-    if (is_terminal(before.status)) {
-        Job same = after;  // only the release may still be noted
-        same.attempts = before.attempts;
-        CHECK(state_to_json(same) == state_to_json(before));
-        CHECK(after.status == before.status);
-    }
-    const bool equal =
-        state_to_json(before) == state_to_json(after) && before.status == after.status;
-    CHECK(equal == (before.version == after.version));
+TEST_CASE("several hosts with parts: one joins them when all are so far, then the others may go") {
+    Story s(3);
+    s.train();
+    s.event(plan::Collected{true, true}, "algo-2").event(plan::Collected{true, false}, "algo-3");
+    CHECK(s.command("algo-2").empty());
+    s.event(plan::Collected{}, "algo-1");
+    CHECK(s.path() == "Starting Downloading Training Uploading");
+    CHECK(s.command("algo-1") == "Finish algo-2+algo-3");
+    CHECK(s.has<Wake>());
+    CHECK(s.command("algo-2").empty());  // waits: it may have to do it instead
+    s.finish(Outcome::Kind::completed, "algo-1");
+    CHECK(s.command("algo-2") == "Finish ");
+    CHECK(s.command("algo-3") == "Finish ");
+    s.finish(Outcome::Kind::completed, "algo-2").finish(Outcome::Kind::completed, "algo-3");
+    CHECK(s.job.status == Status::completed);
+    Story none(2);
+    none.train().event(plan::Collected{}, "algo-1").event(plan::Collected{}, "algo-2");
+    CHECK(none.command("algo-1") == "Finish ");
+    CHECK(none.command("algo-2") == "Finish ");
 }
 
-}  // namespace
+TEST_CASE("parts of a host that failed are joined by the others") {
+    Story s(2);
+    s.train().event(plan::Collected{true, false}, "algo-1");
+    s.finish(Outcome::Kind::failed, "algo-1", "AlgorithmError: x", 1);
+    CHECK(s.command("algo-2") == "Stop");
+    s.event(plan::Collected{true, false}, "algo-2");
+    CHECK(s.command("algo-2") == "Finish algo-1+algo-2");
+    s.finish(Outcome::Kind::stopped, "algo-2");
+    CHECK(s.job.failure_reason == "AlgorithmError: x");
+}
 
-TEST_CASE("no sequence of stimuli breaks the life cycle, and repeating one changes nothing") {
-    SeededIds ids(20261120);
-    for (int round = 0; round < 60; ++round) {
-        Job job = fresh(1 + static_cast<int>(random_number(ids, 3)));
-        std::vector<Stimulus> past;
-        for (int move = 0; move < 40; ++move) {
-            const Stimulus stimulus = random_stimulus(ids, job, past);
-            past.push_back(stimulus);
-            const Instant now = at(move * 1000);
-            const Job after = step(job, stimulus, now).job;
-            check_invariants(job, after, now);
-            const Stepped again = step(after, stimulus, now);
-            CHECK(again.job.version == after.version);
-            CHECK(again.effects.empty());
-            job = after;
-        }
-    }
+TEST_CASE("checkpoints and progress are kept, the newest of each") {
+    Story s;
+    s.train();
+    plan::CheckpointCommitted committed;
+    committed.id = "000001-000000000-000000002-algo-1";
+    s.event(committed);
+    committed.id = "000001-000000000-000000001-algo-1";
+    s.event(committed);
+    CHECK(s.job.checkpoint->id == "000001-000000000-000000002-algo-1");
+    s.event(plan::Progress{3, 10, "epoch"});
+    CHECK(s.job.progress->step == 3);
+    CHECK(s.path() == "Starting Training");
 }

@@ -87,6 +87,7 @@ private:
     void leave(Node& node, milliseconds notice, const std::string& why);
     void tell_stop(Attempt& attempt, Node& node);
     void tell_others_to_stop(Attempt& attempt);
+    void forget_unlaunched(Attempt& attempt, plan::Outcome::Kind as);
     /// After a node ended: the attempt or the job may be over with it.
     void settle(Attempt& attempt, Instant at);
     void launch_failed_for_all(Attempt& attempt, const std::string& reason);

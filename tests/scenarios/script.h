@@ -28,6 +28,8 @@ private:
     long long number(std::size_t index) const;
 
     void request();
+    void option(const std::string& text, jobs::JobSpec& spec) const;
+    void fault();
     void event();
     plan::Payload payload() const;
     void repeat();
@@ -35,12 +37,15 @@ private:
     void expect_job(const std::string& name);
     /// What is, in the form the expectation is written in.
     std::string actual(const std::string& name, const std::string& aspect);
+    bool is_started(const std::string& name, const std::string& host);
+    static std::string nodes(const jobs::Job& job);
     std::string transition(const jobs::Job& job, std::size_t index) const;
     std::string command(const std::string& name, const std::string& host);
     void capture_error(const std::function<void()>& fn);
 
     void up();
     jobs::Job job(const std::string& name) const;
+    AttemptId attempt(const std::string& name);
     jobs::JobService::AgentIdentity agent(const std::string& name, const std::string& host);
     std::string millis(const std::optional<Instant>& instant) const;
     std::string millis(Instant instant) const;
@@ -53,8 +58,8 @@ private:
     const Instant start_ = clock_.now();
     jobs::Placing placing_;
     std::unique_ptr<jobs::JobService> service_;
-    std::map<std::string, std::vector<plan::Event>> told_;  // "NAME HOST" -> its events
-    std::map<std::string, AttemptId> attempts_;             // NAME -> attempt
+    std::map<std::string, std::vector<plan::Event>> told_;  // "ATTEMPT NODE" -> its events
+    std::map<std::string, AttemptId> attempts_;             // NAME -> its latest known attempt
     std::string error_;
     Words words_;
 };
