@@ -224,6 +224,18 @@ class Coming(ElasticTest):
         self.job.runs(2, world=1)
         self.finish(node)
 
+    def test_a_frozen_node_stops_settles_and_comes_back(self):
+        first, second = self.join_many(2)
+        frozen = second.launcher()
+        os.kill(frozen, signal.SIGSTOP)
+        self.job.runs(2, world=1)
+        self.assertNotIn("stopped 1", second.agent.said())
+        os.kill(frozen, signal.SIGCONT)
+        started = until(lambda: [note for note in self.coordinator.all("started") if int(note["generation"]) > 2], "a third generation")[-1]
+        self.job.runs(int(started["generation"]), world=2)
+        self.assertEqual(second.agent.said()[:5], ["starting 1 2 1", "running 1 2", "ended 1 infrastructure", "stopped 1", f"starting {started['generation']} 2 1"])
+        self.finish(first, second)
+
     def says_in_time(self, node, text):
         until(lambda: text in node.text(), lambda: f"{text}: {node.text()}")
 

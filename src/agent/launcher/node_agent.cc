@@ -353,54 +353,6 @@ void NodeAgent::warm_up() {
     pool_->prepare(recipes);
 }
 
-void NodeAgent::watch_progress() {
-    const milliseconds interval =
-        std::clamp(options_.hang_timeout / 10, milliseconds(50), milliseconds(1000));
-    poller_.set_timer("progress", Deadline::in(interval), [this] {
-        if (!assignment_ || stopping_) return;
-        for (const auto& [local_rank, pid] : workers_->pids()) {
-            Activity activity = read_activity(pid);
-            activity.output = logs_.bytes_written(local_rank);
-            progress_.observe(local_rank, activity, clock_.monotonic());
-        }
-        const std::vector<int> stuck = progress_.stuck(clock_.monotonic());
-        if (stuck.empty()) {
-            watch_progress();
-        } else {
-            on_hang(stuck);
-        }
-    });
-}
-
-void NodeAgent::on_hang(const std::vector<int>& stuck) {
-    Failure failure;
-    failure.kind = FailureKind::hang;
-    failure.host = facts_.host;
-    for (const auto& [local_rank, pid] : workers_->pids()) {
-        if (std::ranges::find(stuck, local_rank) == stuck.end()) continue;
-        const sys::fs::path file = logs_.error_file(local_rank).parent_path() / "hang.txt";
-        capture(
-            [&] { sys::write_file(file, describe_stuck(pid, Deadline::in(milliseconds(2000)))); });
-        if (failure.rank < 0 || local_rank == stuck.front()) {
-            failure.rank = assignment_->first_rank + local_rank;
-            failure.local_rank = local_rank;
-            failure.pid = pid;
-            failure.message =
-                format("no processor time, I/O or output for {} s; stacks in {}",
-                       std::chrono::duration<double>(options_.hang_timeout).count(), file.string());
-        }
-        // faulthandler (switched on in the environment) prints every thread's Python stack.
-        ::kill(pid, SIGABRT);
-        ::kill(pid, SIGCONT);
-    }
-    note("hang", {{"rank", std::to_string(failure.rank)}, {"why", failure.message}});
-    reported_ = true;
-    broken_at_ = clock_.monotonic();
-    ended_by_ = Cause::hang;
-    link_->send(up::Failed{assignment_->generation, Cause::hang, failure});
-    stop_workers({.signal = SIGABRT, .grace = milliseconds(500)});
-}
-
 void NodeAgent::drain_logs() {
     if (!logs_.has_tee() || !assignment_) return;
     logs_.drain(false);

@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ty::agent {
@@ -72,6 +73,11 @@ private:
     void stop_by_signal(int number);
     void on_guard_died();
 
+    // ---- node_hang.cc
+    void watch_progress();
+    void on_hang(const std::vector<int>& stuck);
+    void on_described();
+
     // ---- node_outside.cc
     void open_node_socket();
     void prepare();
@@ -82,8 +88,6 @@ private:
 
     void schedule_warm_up(milliseconds delay);
     void warm_up();
-    void watch_progress();
-    void on_hang(const std::vector<int>& stuck);
     void drain_logs();
     void note(const std::string& what,
               const std::vector<std::pair<std::string, std::string>>& fields);
@@ -131,6 +135,14 @@ private:
     Monotonic started_at_;
     std::optional<Monotonic> broken_at_;  ///< when the last generation failed: recovery time
 
+    struct Hang {
+        std::int64_t generation = 0;
+        rendezvous::Failure failure;
+        std::vector<std::pair<pid_t, sys::fs::path>> processes;  ///< and where each is described
+    };
+    Hang hang_;
+    sys::WakeFd described_;
+
     std::optional<std::pair<int, Monotonic>> last_signal_;  ///< and when
 
     // Leaving.
@@ -143,6 +155,7 @@ private:
     int failed_preparations_ = 0;   ///< in a row
     std::optional<int> killed_by_;  ///< a signal ended the job on this node, as in torchrun
     std::optional<int> exit_code_;
+    std::jthread describer_;  ///< of what hangs; last, so that it ends first
 };
 
 }  // namespace ty::agent

@@ -159,6 +159,7 @@ int NodeAgent::run() {
             [](std::optional<Notice>& asked) { return std::exchange(asked, std::nullopt); });
         if (notice) leave(notice->deadline, notice->why, 0);
     });
+    poller_.add(described_.fd(), [this] { on_described(); });
     if (pool_) {
         pool_->on_settled([this] {
             if (!assignment_) link_->send(up::Warm{});
