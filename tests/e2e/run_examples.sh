@@ -7,7 +7,7 @@ bin=$(cd "${1:?usage: run_examples.sh BIN [EXAMPLE...]}" && pwd)
 shift
 root=$(cd "$(dirname "$0")/../.." && pwd)
 at_once=2
-limit=300 # seconds for one example; about 15 on a machine with nothing else to do
+limit=300 # seconds for one example; about 15 on a machine with nothing else to do, 08-elastic-speech a minute
 for file in "$bin/trainyard" "$bin/trainyardd" "$bin/trainyard-agent" "$root"/.venv/{train,v2,v3}/bin/python; do
     [[ -x $file ]] || { echo "run_examples: $file is missing; run: make build python" >&2; exit 1; }
 done
