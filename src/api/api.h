@@ -34,6 +34,11 @@ struct Settings {
     seconds stop_grace{120};    ///< between SIGTERM and SIGKILL
     plan::Pairs job_variables;  ///< environment every program gets, below the image's own
     plan::Pairs job_files;      ///< read-only files every program gets: {path, content}
+    /// Google's S3-compatible storage for gs:// checkpoints; an empty endpoint: there is none.
+    struct Google {
+        std::string endpoint;  ///< "https://storage.googleapis.com"
+        plan::Credentials credentials;
+    } google;
     Bytes json_body_limit = Bytes(8u << 20);
     std::map<std::string, Price> prices;  ///< by instance type; empty: no money is shown
     std::string currency = "USD";

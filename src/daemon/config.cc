@@ -182,6 +182,29 @@ void read_prices(Reader& reader, const toml::node& node, Config& config) {
     }
 }
 
+void read_checkpoints(Reader& reader, const toml::node& node, Config& config) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return reader.problem(node, "checkpoints", "must be a table");
+    const auto text = [&](std::string& field, const char* key) {
+        return Reader::Setter(
+            [&reader, &field, key](const toml::node& value) { reader.value(value, key, field); });
+    };
+    api::Settings::Google& google = config.google;
+    reader.table(*table, "checkpoints.",
+                 {{"google_endpoint", text(google.endpoint, "checkpoints.google_endpoint")},
+                  {"google_access_key",
+                   text(google.credentials.access_key, "checkpoints.google_access_key")},
+                  {"google_secret_key",
+                   text(google.credentials.secret_key, "checkpoints.google_secret_key")}});
+    const bool url =
+        google.endpoint.starts_with("http://") || google.endpoint.starts_with("https://");
+    if (!url || google.credentials.access_key.empty() || google.credentials.secret_key.empty())
+        reader.problem(node, "checkpoints",
+                       "needs google_endpoint (\"https://storage.googleapis.com\"), "
+                       "google_access_key and google_secret_key (an HMAC key of the bucket's "
+                       "project)");
+}
+
 void read_top(Reader& reader, const toml::table& table, Config& config) {
     const auto text = [&](std::string& field, const char* key) {
         return Reader::Setter([&, key](const toml::node& node) { reader.value(node, key, field); });
@@ -236,6 +259,7 @@ void read_top(Reader& reader, const toml::table& table, Config& config) {
               if (config.currency.empty() || config.currency.size() > 8)
                   reader.problem(node, "currency", "must be a short name such as \"USD\"");
           }},
+         {"checkpoints", [&](const toml::node& node) { read_checkpoints(reader, node, config); }},
          {"prices", [&](const toml::node& node) { read_prices(reader, node, config); }},
          {"environments", [&](const toml::node& node) {
               const toml::array* array = node.as_array();

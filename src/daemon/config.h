@@ -30,6 +30,7 @@ struct Config {
     std::map<std::string, std::string> instance_map;
     OtherHosts other_hosts = OtherHosts::tunnel;
     std::vector<images::Definition> environments;
+    api::Settings::Google google;              ///< for gs:// checkpoints
     std::map<std::string, api::Price> prices;  ///< by instance type, of one hour
     std::string currency = "USD";
 };

@@ -54,6 +54,19 @@ variables = { SAGEMAKER_PROGRAM = "train.py" }
     CHECK(config.environments[0].variables.at(0).second == "train.py");
 }
 
+TEST_CASE("Google's storage is named with its keys or not at all") {
+    const std::string keys = "google_access_key = \"GOOG1\"\ngoogle_secret_key = \"s\"\n";
+    const Config config = parse_config(
+        "/h", "[checkpoints]\ngoogle_endpoint = \"https://storage.googleapis.com\"\n" + keys,
+        "c.toml");
+    CHECK(config.google.endpoint == "https://storage.googleapis.com");
+    CHECK(config.google.credentials.secret_key == "s");
+    CHECK(parse_config("/h", "", "c.toml").google.endpoint.empty());
+    for (const std::string& table : {std::string("[checkpoints]\n"), "[checkpoints]\n" + keys,
+                                     "[checkpoints]\ngoogle_endpoint = \"storage\"\n" + keys})
+        CHECK_THROWS_AS(parse_config("/h", table, "c.toml"), Error);
+}
+
 TEST_CASE("prices that cannot be meant are refused by instance type") {
     const auto told = [](const std::string& line) {
         return std::string(

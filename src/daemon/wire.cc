@@ -115,6 +115,7 @@ struct Daemon::Parts {
                               {kSdkConfigInJob,
                                "SchemaVersion: '1.0'\nSageMaker:\n  PythonSDK:\n    Modules:\n     "
                                " TelemetryOptOut: true\n"}},
+                .google = config.google,
                 .prices = config.prices,
                 .currency = config.currency};
     }

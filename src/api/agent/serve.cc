@@ -74,17 +74,27 @@ std::string group() {
     return std::string(telemetry::kTrainingJobs);
 }
 
-/// A client that sees the end of a job reads its metrics and logs once more and leaves: so a stream
-/// exists for every host that came up, and metrics are complete before the end is known.
-void prepare(Services& services, const Identity& agent, const std::vector<plan::Event>& events) {
+/// A client that sees the end of a job reads its metrics and logs once more and leaves, and one
+/// that follows several hosts shows nothing before it knows a stream of each: so streams exist for
+/// all nodes as soon as one is up, and metrics are complete before the end is known.
+void prepare(Services& services, const Identity& agent, const jobs::Job& job,
+             const std::vector<plan::Event>& events) {
     bool up = false;
     bool finished = false;
     for (const plan::Event& event : events) {
         up |= std::holds_alternative<plan::AgentUp>(event.payload);
         finished |= std::holds_alternative<plan::Finished>(event.payload);
     }
-    if (up || finished)
-        services.logs.create_stream({group(), services.jobs.plan_for(agent).stream});
+    const auto stream = [&](const std::string& node) {
+        return telemetry::StreamId{
+            group(),
+            services.jobs.plan_for({agent.attempt, node, agent.region, agent.job_name}).stream};
+    };
+    if ((up || finished) && !services.logs.find_stream(stream(agent.host))) {
+        services.logs.create_stream(stream(agent.host));
+        for (const auto& [node, state] : job.attempts.back().nodes)
+            if (!state.released) services.logs.create_stream(stream(node));
+    }
     if (finished) services.tap.drain(group(), agent.job_name);
 }
 
@@ -92,8 +102,9 @@ http::Response sync(Services& services, const http::Request& request, const Iden
     const plan::SyncRequest message =
         plan::sync_request_from_json(request.body->read_all(kSyncLimit));
     // An attempt whose job was removed meanwhile has nobody to prepare for.
-    if (!message.events.empty() && services.jobs.find(agent.region, agent.job_name))
-        prepare(services, agent, message.events);
+    if (!message.events.empty())
+        if (const auto job = services.jobs.find(agent.region, agent.job_name))
+            prepare(services, agent, *job, message.events);
     return reply(200, plan::to_json(services.jobs.sync(agent, message, request.stop)));
 }
 

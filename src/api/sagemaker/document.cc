@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/sagemaker/document.h"
 
+#include "api/prices.h"
+
 #include <nlohmann/json.hpp>
 
 #include <string_view>
@@ -71,7 +73,7 @@ Json transitions_of(const jobs::Job& job) {
 }
 
 /// Everything about a job that is not in its document.
-Json state_of(const jobs::Job& job, const telemetry::MetricStore& metrics) {
+Json state_of(const jobs::Job& job, const Services& services) {
     Json state = {{"TrainingJobArn", job.spec.arn},
                   {"TrainingJobStatus", jobs::to_string(job.status)},
                   {"SecondaryStatus", jobs::to_string(job.secondary())},
@@ -88,10 +90,11 @@ Json state_of(const jobs::Job& job, const telemetry::MetricStore& metrics) {
         if (job.training_end) state["TrainingEndTime"] = to_epoch_seconds(*job.training_end);
         if (const auto spent = job.training_seconds()) {
             state["TrainingTimeInSeconds"] = *spent;
-            state["BillableTimeInSeconds"] = *spent;
+            state["BillableTimeInSeconds"] =
+                jobs::billable_seconds(job, paid_ratio(job.spec, services.settings));
         }
     }
-    if (Json list = final_metrics(job, metrics); !list.empty())
+    if (Json list = final_metrics(job, services.metrics); !list.empty())
         state["FinalMetricDataList"] = std::move(list);
     const plan::Environment& environment = job.spec.node.environment;
     state["TrainyardEnvironment"] = {{"Name", environment.name},
@@ -129,8 +132,8 @@ Json stored_document(const shapes::CreateTrainingJobRequest& request) {
     return document;
 }
 
-std::string describe_job(const jobs::Job& job, const telemetry::MetricStore& metrics) {
-    const std::string state = dump_json(state_of(job, metrics));
+std::string describe_job(const jobs::Job& job, const Services& services) {
+    const std::string state = dump_json(state_of(job, services));
     std::string_view document = job.document;
     TY_ASSERT(document.size() > 2 && document.back() == '}');
     document.remove_suffix(1);
@@ -141,9 +144,9 @@ std::string describe_job(const jobs::Job& job, const telemetry::MetricStore& met
 }
 
 Json search_record(const jobs::Job& job, const std::vector<jobs::Tag>& tags,
-                   const telemetry::MetricStore& metrics) {
+                   const Services& services) {
     Json record = parse_json(job.document);
-    record.update(state_of(job, metrics));
+    record.update(state_of(job, services));
     for (const char* name :
          {"TrainyardEnvironment", "ProfilingStatus", "ProfilerRuleConfigurations",
           "RemoteDebugConfig", "InfraCheckConfig", "MlflowConfig"})

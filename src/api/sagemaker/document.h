@@ -17,11 +17,12 @@ namespace ty::api::sagemaker {
 /// The stored form of a request that passed its checks.
 Json stored_document(const shapes::CreateTrainingJobRequest& request);
 
-/// Answer of DescribeTrainingJob, as JSON text. Metrics are looked up for each definition.
-std::string describe_job(const jobs::Job& job, const telemetry::MetricStore& metrics);
+/// Answer of DescribeTrainingJob, as JSON text. Metrics are looked up for each definition; what is
+/// billed follows the prices of the settings.
+std::string describe_job(const jobs::Job& job, const Services& services);
 
 /// The same as a document, with Tags: a record of Search.
 Json search_record(const jobs::Job& job, const std::vector<jobs::Tag>& tags,
-                   const telemetry::MetricStore& metrics);
+                   const Services& services);
 
 }  // namespace ty::api::sagemaker

@@ -68,23 +68,22 @@ TEST_CASE("every field of every request served has a row, and every row names a 
 }
 
 TEST_CASE("a refused field is named with its value, its place and the remedy") {
-    CHECK(messages("CreateTrainingJob", R"({"CheckpointConfig":{"S3Uri":"s3://b/c"}})") ==
-          std::vector<std::string>{
-              "'checkpointConfig' is not supported by Trainyard: checkpoints are not copied to S3 "
-              "yet, "
-              "and a job that counts on them would lose its work; leave it out"});
+    CHECK(
+        messages("CreateTrainingJob", R"({"ModelPackageConfig":{"ModelPackageGroupArn":"a"}})") ==
+        std::vector<std::string>{"'modelPackageConfig' is not supported by Trainyard: there is no "
+                                 "model registry; leave it out"});
     CHECK(messages("CreateTrainingJob",
                    R"({"InputDataConfig":[{"InputMode":"File"},{"InputMode":"Pipe"}]})") ==
           std::vector<std::string>{"Value 'Pipe' at 'inputDataConfig.2.member.inputMode' is not "
                                    "supported by Trainyard: pipe mode is not available; use File"});
-    CHECK(messages("CreateTrainingJob", R"({"ResourceConfig":{"InstanceCount":2}})").size() == 1);
-    CHECK(messages("CreateTrainingJob", R"({"ResourceConfig":{"InstanceCount":1}})").empty());
+    CHECK(messages("CreateTrainingJob", R"({"ResourceConfig":{"InstanceCount":101}})").size() == 1);
+    CHECK(messages("CreateTrainingJob", R"({"ResourceConfig":{"InstanceCount":100}})").empty());
     CHECK(messages("Search", R"({"Resource":"TrainingJob"})").empty());
     CHECK(messages("Search", R"({"Resource":"Endpoint"})").size() == 1);
 }
 
 TEST_CASE("refusals look only at what is there") {
-    CHECK(messages("CreateTrainingJob", R"({"CheckpointConfig":null,"InputDataConfig":"x",
+    CHECK(messages("CreateTrainingJob", R"({"ModelPackageConfig":null,"InputDataConfig":"x",
         "ResourceConfig":{"InstanceGroups":[],"InstanceCount":"many"}})")
               .empty());
     CHECK(messages("CreateTrainingJob", "[]").empty());
@@ -107,8 +106,9 @@ TEST_CASE("warnings are said once each") {
     const auto notes = find_warnings("CreateTrainingJob", parse_json(R"({
         "AlgorithmSpecification":{"TrainingInputMode":"FastFile"},
         "InputDataConfig":[{"InputMode":"FastFile"},{"InputMode":"FastFile"}],
-        "EnableManagedSpotTraining":true,"EnableNetworkIsolation":false})"));
+        "EnableNetworkIsolation":true,"DebugRuleConfigurations":[]})"));
     CHECK(notes == std::vector<std::string>{
                        "FastFile input is copied before the start, as File",
-                       "managed spot training runs without interruption here and saves nothing"});
+                       "network isolation is recorded but not enforced: the program can reach the "
+                       "network"});
 }

@@ -15,8 +15,9 @@ namespace {
 constexpr std::array kRows = {
     Row{"AddTags", add_tags, "Training jobs only."},
     Row{"CreateTrainingJob", create_training_job,
-        "One instance per job; the image names an environment of this machine. See the fields "
-        "below."},
+        "Instances are sandboxes of this machine, and the image names an environment of it. See "
+        "the "
+        "fields below."},
     Row{"DeleteTags", delete_tags, "Training jobs only."},
     Row{"DeleteTrainingJob", delete_training_job, "Logs and artefacts stay."},
     Row{"DescribeTrainingJob", describe_training_job,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/sagemaker/rules.h"
 
+#include "api/sagemaker/wishes.h"
 #include "base/format.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -67,6 +69,79 @@ void check_channels(const std::vector<shapes::Channel>& channels, std::vector<Pr
     }
 }
 
+/// Names, numbers and who may use them; nothing when the request has no groups.
+void check_groups(const shapes::CreateTrainingJobRequest& request, std::vector<Problem>& problems) {
+    const shapes::ResourceConfig& resources = *request.resource_config;
+    std::set<std::string> names;
+    if (has_groups(resources)) {
+        if (resources.instance_type || resources.instance_count)
+            problems.push_back(
+                {"resourceConfig",
+                 "InstanceGroups cannot be given together with InstanceType and InstanceCount"});
+        std::int64_t total = 0;
+        for (const shapes::InstanceGroup& group : *resources.instance_groups) {
+            if (!names.insert(*group.instance_group_name).second)
+                problems.push_back({"resourceConfig.instanceGroups",
+                                    fmt::format("The instance group name \"{}\" is used twice; "
+                                                "names must be unique",
+                                                *group.instance_group_name)});
+            if (*group.instance_count < 1)
+                problems.push_back(
+                    {"resourceConfig.instanceGroups",
+                     fmt::format("The instance group \"{}\" has no instances: give it at least 1",
+                                 *group.instance_group_name)});
+            total = std::min(total + *group.instance_count, 2 * kMostInstances);
+        }
+        if (total > kMostInstances)
+            problems.push_back(
+                {"resourceConfig.instanceGroups",
+                 fmt::format("A job has at most {} instances in all its groups", kMostInstances)});
+    }
+    if (!request.input_data_config) return;
+    for (const shapes::Channel& channel : *request.input_data_config) {
+        const auto& source = channel.data_source->s3_data_source;
+        if (!source || !source->instance_group_names || source->instance_group_names->empty())
+            continue;
+        const std::set<std::string> asked(source->instance_group_names->begin(),
+                                          source->instance_group_names->end());
+        const auto unknown = std::ranges::find_if(
+            asked, [&](const std::string& name) { return !names.contains(name); });
+        if (unknown != asked.end())
+            problems.push_back({"inputDataConfig",
+                                fmt::format("The channel \"{}\" is for the instance group \"{}\", "
+                                            "which ResourceConfig does not have",
+                                            *channel.channel_name, *unknown)});
+        else if (asked != names)
+            problems.push_back(
+                {"inputDataConfig",
+                 fmt::format("The channel \"{}\" is for some of the instance groups only, which is "
+                             "not supported by Trainyard: name all of them or leave "
+                             "InstanceGroupNames out",
+                             *channel.channel_name)});
+    }
+}
+
+void check_elastic(const shapes::CreateTrainingJobRequest& request,
+                   std::vector<Problem>& problems) {
+    Findings findings;
+    const auto elastic = elastic_of(request, findings);
+    for (Problem& problem : findings.take()) problems.push_back(std::move(problem));
+    if (!elastic) return;
+    const shapes::ResourceConfig& resources = *request.resource_config;
+    if (has_groups(resources)) {
+        problems.push_back({"resourceConfig.instanceGroups",
+                            "An elastic job has instances of one kind: give InstanceType and "
+                            "InstanceCount instead of InstanceGroups"});
+    } else if (*resources.instance_count < elastic->min_nodes ||
+               *resources.instance_count > elastic->max_nodes) {
+        problems.push_back(
+            {"resourceConfig.instanceCount",
+             fmt::format("InstanceCount {} is what the elastic job starts with and lies outside "
+                         "its range {}:{}",
+                         *resources.instance_count, elastic->min_nodes, elastic->max_nodes)});
+    }
+}
+
 void check_spot(const shapes::CreateTrainingJobRequest& request, std::vector<Problem>& problems) {
     if (!request.enable_managed_spot_training.value_or(false)) return;
     const shapes::StoppingCondition& stopping = *request.stopping_condition;
@@ -119,11 +194,8 @@ std::vector<Problem> find_contradictions(const shapes::CreateTrainingJobRequest&
     std::vector<Problem> problems;
     check_algorithm(*request.algorithm_specification, problems);
     if (request.input_data_config) check_channels(*request.input_data_config, problems);
-    const shapes::ResourceConfig& resources = *request.resource_config;
-    if (has_groups(resources) && (resources.instance_type || resources.instance_count))
-        problems.push_back(
-            {"resourceConfig",
-             "InstanceGroups cannot be given together with InstanceType and InstanceCount"});
+    check_groups(request, problems);
+    check_elastic(request, problems);
     check_spot(request, problems);
     return problems;
 }

@@ -128,3 +128,89 @@ TEST_CASE("a waiting time without spot is accepted") {
     json["StoppingCondition"]["MaxWaitTimeInSeconds"] = 1;
     CHECK(problems_of(json) == "");
 }
+
+namespace {
+
+Json grouped() {
+    Json json = sound();
+    json["ResourceConfig"] = parse_json(R"({"InstanceGroups":[
+        {"InstanceGroupName":"big","InstanceType":"ml.m5.xlarge","InstanceCount":1},
+        {"InstanceGroupName":"small","InstanceType":"ml.m5.large","InstanceCount":2}]})");
+    return json;
+}
+
+bool says(const Json& json, std::string_view part) {
+    const std::string text = problems_of(json);
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("instance groups have names and instances of their own") {
+    CHECK(problems_of(grouped()) == "");
+    Json json = grouped();
+    json["ResourceConfig"]["InstanceCount"] = 1;
+    says(json, "InstanceGroups cannot be given together");
+    json = grouped();
+    json["ResourceConfig"]["InstanceGroups"][1]["InstanceGroupName"] = "big";
+    says(json, "instance group name \"big\" is used twice");
+    json = grouped();
+    json["ResourceConfig"]["InstanceGroups"][1]["InstanceCount"] = 0;
+    says(json, "instance group \"small\" has no instances");
+    json["ResourceConfig"]["InstanceGroups"][1]["InstanceCount"] = 100;
+    says(json, "at most 100 instances in all its groups");
+    json = grouped();
+    for (int i = 0; i < 4; ++i)
+        json["ResourceConfig"]["InstanceGroups"].push_back(
+            json["ResourceConfig"]["InstanceGroups"][0]);
+    says(json, "instanceGroups");
+}
+
+TEST_CASE("a channel is for every instance group or for none in particular") {
+    Json json = grouped();
+    Json& source = json["InputDataConfig"][0]["DataSource"]["S3DataSource"];
+    source["InstanceGroupNames"] = Json::array({"small", "big"});
+    CHECK(problems_of(json) == "");
+    source["InstanceGroupNames"] = Json::array({"small"});
+    says(json, "\"train\" is for some of the instance groups only");
+    source["InstanceGroupNames"] = Json::array({"tiny"});
+    says(json, "instance group \"tiny\", which ResourceConfig does not have");
+    Json plain = sound();
+    plain["InputDataConfig"][0]["DataSource"]["S3DataSource"]["InstanceGroupNames"] =
+        Json::array({"big"});
+    says(plain, "instance group \"big\", which ResourceConfig does not have");
+}
+
+TEST_CASE("an elastic range holds the number of instances it starts with") {
+    Json json = sound();
+    json["Tags"] = parse_json(R"([{"Key":"trainyard:elastic","Value":"1:4"}])");
+    CHECK(problems_of(json) == "");
+    json["ResourceConfig"]["InstanceCount"] = 5;
+    says(json,
+         "InstanceCount 5 is what the elastic job starts with and lies outside its range 1:4");
+    json["ResourceConfig"]["InstanceCount"] = 1;
+    json["Tags"][0]["Value"] = "2:4:0";
+    says(json,
+         "InstanceCount 1 is what the elastic job starts with and lies outside its range 2:4");
+    Json groups = grouped();
+    groups["Tags"] = json["Tags"];
+    says(groups, "An elastic job has instances of one kind");
+    for (const char* text : {"", "4", "4:1", "0:4", "1:101", "1:4:-1", "1:x", "1:4:3:2", "a:b"}) {
+        json["Tags"][0]["Value"] = text;
+        says(json, "write \"min:max\" or \"min:max:restarts\"");
+    }
+}
+
+TEST_CASE("an elastic range may come as a hyperparameter, as estimators write it") {
+    Json json = sound();
+    json["HyperParameters"]["trainyard_elastic"] = "\"1:4\"";
+    CHECK(problems_of(json) == "");
+    json["Tags"] = parse_json(R"([{"Key":"trainyard:elastic","Value":"1:4"}])");
+    CHECK(problems_of(json) == "");
+    json["Tags"][0]["Value"] = "1:3";
+    says(json,
+         "The tag trainyard:elastic is \"1:3\" and the hyperparameter trainyard_elastic is "
+         "\"1:4\": give one of them");
+}

@@ -451,7 +451,14 @@ TEST_CASE("accepted oddities are said in the job") {
     request["EnableManagedSpotTraining"] = true;
     request["StoppingCondition"]["MaxWaitTimeInSeconds"] = 100;
     REQUIRE(world.call("CreateTrainingJob", request).status == 200);
-    CHECK(world.jobs.find("us-east-1", "job")->spec.warning ==
-          "FastFile input is copied before the start, as File; managed spot training runs without "
-          "interruption here and saves nothing");
+    const auto job = world.jobs.find("us-east-1", "job");
+    CHECK(job->spec.warning ==
+          "FastFile input is copied before the start, as File; managed spot training without "
+          "CheckpointConfig: an interruption starts the program over from nothing");
+    CHECK(job->spec.node.warnings.size() == 2);
+    const Json described = world.call("DescribeTrainingJob", named("job")).body;
+    CHECK(described["SecondaryStatusTransitions"][0]["StatusMessage"].get<std::string>().find(
+              "managed spot training without CheckpointConfig") != std::string::npos);
+    CHECK(described["EnableManagedSpotTraining"] == true);
+    CHECK(described["StoppingCondition"]["MaxWaitTimeInSeconds"] == 100);
 }

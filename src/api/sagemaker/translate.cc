@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/sagemaker/translate.h"
 
-#include "api/sagemaker/instances.h"
+#include "api/sagemaker/checkpoints.h"
+#include "api/sagemaker/cluster.h"
+#include "api/sagemaker/findings.h"
+#include "api/sagemaker/wishes.h"
 #include "base/shape.h"
 #include "base/text.h"
 
@@ -13,37 +16,21 @@ namespace {
 
 constexpr std::int64_t kDefaultRuntime = 86400;
 
-/// Collects what is wrong instead of stopping at the first thing.
-class Findings {
-public:
-    void add(std::string path, std::string message) {
-        problems_.push_back({std::move(path), std::move(message)});
-    }
-    /// Run fn; a user's mistake it throws becomes a finding. Failures of ours pass through.
-    template <typename Fn>
-    void collect(const std::string& path, Fn&& fn) {
-        try {
-            fn();
-        } catch (const Error& error) {
-            if (error.code() != Code::invalid && error.code() != Code::unsupported &&
-                error.code() != Code::not_found)
-                throw;
-            add(path, error.message());
-        }
-    }
-    void throw_if_any() {
-        if (problems_.empty()) return;
-        std::string text =
-            problems_.size() == 1 ? problems_[0].message : shape::violation_text(problems_);
-        throw Error(Code::invalid, "ValidationException", std::move(text), std::move(problems_));
-    }
-
-private:
-    std::vector<Problem> problems_;
-};
+void throw_if_any(std::vector<Problem> problems) {
+    if (problems.empty()) return;
+    std::string text = problems.size() == 1 ? problems[0].message : shape::violation_text(problems);
+    throw Error(Code::invalid, "ValidationException", std::move(text), std::move(problems));
+}
 
 plan::Pairs pairs_of(const std::optional<shape::Entries<std::string>>& entries) {
     return entries.value_or(plan::Pairs{});
+}
+
+/// Hyperparameters of the program: those that speak to us are not among them.
+plan::Pairs hyperparameters_of(const shapes::CreateTrainingJobRequest& request) {
+    plan::Pairs pairs = pairs_of(request.hyper_parameters);
+    std::erase_if(pairs, [](const auto& pair) { return pair.first == kElasticHyperparameter; });
+    return pairs;
 }
 
 plan::InputMode input_mode_of(const std::string& mode) {
@@ -109,33 +96,6 @@ std::vector<plan::Channel> channels_of(const shapes::CreateTrainingJobRequest& r
     return channels;
 }
 
-/// GPUs the job gets. A GPU type never lands on the CPU silently.
-int gpus_of(const std::string& type, const Settings& settings, Findings& findings,
-            std::vector<std::string>& warnings) {
-    const Accelerators wanted = accelerators_of(type);
-    if (wanted.kind == Accelerator::none) return 0;
-    const auto mapped = settings.instance_map.find(type);
-    if (mapped != settings.instance_map.end() && mapped->second == "cpu") {
-        warnings.push_back(
-            fmt::format("{} is mapped to the CPU of this machine by configuration: no "
-                        "accelerator is used",
-                        type));
-        return 0;
-    }
-    if (wanted.kind == Accelerator::gpu && wanted.count <= settings.host_gpus) return wanted.count;
-    const std::string needs = wanted.kind == Accelerator::gpu
-                                  ? fmt::format("{} GPU{} and this machine has {}", wanted.count,
-                                                wanted.count == 1 ? "" : "s", settings.host_gpus)
-                                  : std::string("Neuron devices, which are not available");
-    findings.add(
-        "resourceConfig.instanceType",
-        fmt::format("The instance type {0} needs {1}: choose a CPU type such as ml.m5.xlarge, "
-                    "or allow it to run on the CPU by mapping \"{0}\" to \"cpu\" in the "
-                    "configuration's instance map",
-                    type, needs));
-    return 0;
-}
-
 void check_output(const std::string& path, const Services& services, Findings& findings) {
     findings.collect("outputDataConfig.s3OutputPath", [&] {
         const aws::S3Uri uri = aws::parse_s3_uri(path);
@@ -160,6 +120,61 @@ void warn_of_names(const std::vector<plan::Channel>& channels, std::vector<std::
     }
 }
 
+/// Instances, groups and GPUs.
+void place(const shapes::CreateTrainingJobRequest& request, const Settings& settings,
+           jobs::JobSpec& spec, Findings& findings, std::vector<std::string>& warnings) {
+    // What is wrong with the range was said with the other contradictions.
+    Findings said;
+    spec.node.elastic = elastic_of(request, said);
+    Cluster cluster =
+        cluster_of(*request.resource_config, spec.node.elastic, settings, findings, warnings);
+    spec.instance_count = cluster.instances;
+    spec.node.instance_type = std::move(cluster.instance_type);
+    spec.node.groups = std::move(cluster.groups);
+    if (!spec.node.groups.empty()) spec.node.instance_group = spec.node.groups.front().name;
+    spec.node.gpus = cluster.gpus;
+}
+
+/// Spot and retries, and what the user should know who has no checkpoints.
+void survive(const shapes::CreateTrainingJobRequest& request, jobs::JobSpec& spec,
+             std::vector<std::string>& warnings) {
+    const shapes::StoppingCondition& stopping = *request.stopping_condition;
+    spec.spot = request.enable_managed_spot_training.value_or(false);
+    // Without spot it is recorded only, as on AWS.
+    if (spec.spot && stopping.max_wait_time_in_seconds)
+        spec.max_wait = seconds(*stopping.max_wait_time_in_seconds);
+    if (request.retry_strategy)
+        spec.retries = static_cast<int>(*request.retry_strategy->maximum_retry_attempts);
+    if (request.checkpoint_config) return;
+    if (spec.spot)
+        warnings.emplace_back(
+            "managed spot training without CheckpointConfig: an interruption starts the program "
+            "over from nothing");
+    if (has_checkpoint_tags(request))
+        warnings.emplace_back("tags about checkpoints have no effect without CheckpointConfig");
+}
+
+/// What the request says of the program itself.
+void describe_program(const shapes::CreateTrainingJobRequest& request, const Settings& settings,
+                      jobs::JobSpec& spec) {
+    const shapes::AlgorithmSpecification& algorithm = *request.algorithm_specification;
+    plan::NodePlan& node = spec.node;
+    node.job_name = spec.name;
+    node.job_arn = spec.arn;
+    node.region = spec.region;
+    node.account = settings.account;
+    node.role_arn = *request.role_arn;
+    node.endpoint = settings.endpoint;
+    node.entrypoint = algorithm.container_entrypoint.value_or(std::vector<std::string>{});
+    node.arguments = algorithm.container_arguments.value_or(std::vector<std::string>{});
+    node.hyperparameters = hyperparameters_of(request);
+    node.variables = pairs_of(request.environment);
+    node.limits.max_runtime =
+        seconds(request.stopping_condition->max_runtime_in_seconds.value_or(kDefaultRuntime));
+    node.limits.stop_grace = settings.stop_grace;
+    node.sdk_files = settings.job_files;
+}
+
 }  // namespace
 
 std::string job_arn(const std::string& region, const std::string& account,
@@ -179,7 +194,6 @@ std::vector<telemetry::MetricDefinition> metrics_of(
 
 jobs::JobSpec job_spec_of(const shapes::CreateTrainingJobRequest& request, const Services& services,
                           const std::string& region, std::vector<std::string> warnings) {
-    const shapes::AlgorithmSpecification& algorithm = *request.algorithm_specification;
     const Settings& settings = services.settings;
     Findings findings;
     jobs::JobSpec spec;
@@ -187,43 +201,28 @@ jobs::JobSpec job_spec_of(const shapes::CreateTrainingJobRequest& request, const
     spec.region = region;
     spec.account = settings.account;
     spec.arn = job_arn(region, settings.account, spec.name);
-    spec.instance_count = static_cast<int>(*request.resource_config->instance_count);
+    place(request, settings, spec, findings, warnings);
+    survive(request, spec, warnings);
+    describe_program(request, settings, spec);
 
     plan::NodePlan& node = spec.node;
-    node.job_name = spec.name;
-    node.job_arn = spec.arn;
-    node.region = region;
-    node.account = settings.account;
-    node.role_arn = *request.role_arn;
-    node.endpoint = settings.endpoint;
-    node.instance_type = *request.resource_config->instance_type;
-    node.gpus = gpus_of(node.instance_type, settings, findings, warnings);
-    node.entrypoint = algorithm.container_entrypoint.value_or(std::vector<std::string>{});
-    node.arguments = algorithm.container_arguments.value_or(std::vector<std::string>{});
-    node.hyperparameters = pairs_of(request.hyper_parameters);
-    node.variables = pairs_of(request.environment);
-    node.limits.max_runtime =
-        seconds(request.stopping_condition->max_runtime_in_seconds.value_or(kDefaultRuntime));
-    node.limits.stop_grace = settings.stop_grace;
-    node.sdk_files = settings.job_files;
-    node.limits.stop_grace = settings.stop_grace;
-    node.sdk_files = settings.job_files;
     findings.collect("algorithmSpecification.trainingImage", [&] {
-        node.environment = services.images.resolve(*algorithm.training_image);
-        // Before the image's own variables, which may replace them.
-        node.environment.variables.insert(node.environment.variables.begin(),
-                                          settings.job_variables.begin(),
-                                          settings.job_variables.end());
+        node.environment =
+            services.images.resolve(*request.algorithm_specification->training_image);
     });
     for (const auto& definition : metrics_of(request))
         findings.collect("algorithmSpecification.metricDefinitions",
                          [&] { telemetry::check_definition(definition); });
     check_output(*request.output_data_config->s3_output_path, services, findings);
+    findings.collect("outputDataConfig.s3OutputPath", [&] {
+        node.output.uri = output_uri(*request.output_data_config->s3_output_path, spec.name);
+    });
     node.channels = channels_of(request, services, region, findings);
-    findings.throw_if_any();
+    if (!node.output.uri.empty())
+        node.checkpoint = checkpoint_of(request, services, node, findings);
+    throw_if_any(findings.take());
 
     node.environment.variables = layered(settings.job_variables, node.environment.variables);
-    node.output.uri = output_uri(*request.output_data_config->s3_output_path, spec.name);
     if (request.output_data_config->compression_type == "NONE")
         node.output.compression = plan::Output::Compression::none;
     warn_of_names(node.channels, warnings);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SDK v2 repeats this call without the token it was given for as long as there is one, so a prefix
-// with at most 50 streams (any job's) is answered whole, whatever the limit says.
+// with at most 50 streams is answered whole, whatever the limit says, and a job's own ("<job>/")
+// also with more: every attempt of every host has a stream.
 #include "api/logs/input.h"
 #include "api/logs/ops.h"
 #include "api/logs/page_token.h"
@@ -14,6 +15,7 @@ namespace ty::api::logs {
 namespace {
 
 constexpr std::size_t kMost = 50;
+constexpr std::size_t kMostOfJob = 10'000;
 
 Json stream_json(const Call& call, const telemetry::StreamInfo& info) {
     Json out;
@@ -57,8 +59,10 @@ std::string describe_log_streams(Call& call) {
     const telemetry::LogStore& store = call.services.logs;
     const std::string listing = "streams/" + order + (descending ? "/-" : "/+");
     const std::string after = read_page_token(listing, token);
-    if (prefix && !token && store.stream_names(group, *prefix, {}, kMost + 1).size() <= kMost)
-        limit = kMost;
+    if (prefix && !token) {
+        const std::size_t whole = prefix->ends_with('/') ? kMostOfJob : kMost;
+        if (store.stream_names(group, *prefix, {}, whole + 1).size() <= whole) limit = whole;
+    }
     std::vector<std::string> names;
     if (!by_time && !descending) {
         names = store.stream_names(group, prefix.value_or(""), after, limit + 1);

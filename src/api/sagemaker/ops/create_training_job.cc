@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CreateTrainingJob: everything wrong with a request is said at once, and nothing is stored unless
 // the job can be started.
+#include "api/sagemaker/checkpoints.h"
 #include "api/sagemaker/document.h"
 #include "api/sagemaker/fields.h"
 #include "api/sagemaker/rules.h"
@@ -16,6 +17,14 @@ namespace {
 void append(std::vector<Problem>& all, std::vector<Problem> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()),
                std::make_move_iterator(more.end()));
+}
+
+/// The service's pattern knows no gs:// URIs; whether there is such storage is found out later.
+void forgive_google(const shapes::CreateTrainingJobRequest& request, std::vector<Problem>& all) {
+    if (request.checkpoint_config && request.checkpoint_config->s3_uri &&
+        is_google_uri(*request.checkpoint_config->s3_uri))
+        std::erase_if(all,
+                      [](const Problem& found) { return found.path == "checkpointConfig.s3Uri"; });
 }
 
 [[noreturn]] void throw_problems(std::vector<Problem> problems) {
@@ -37,6 +46,7 @@ std::string create_training_job(Call& call) {
     const Json body = parse_body(call);
     auto request = shape::read<shapes::CreateTrainingJobRequest>(body);
     std::vector<Problem> violations = shape::check(request);
+    forgive_google(request, violations);
     append(violations, find_missing(request));
     shape::require_none(std::move(violations));
 
@@ -57,16 +67,18 @@ std::string create_training_job(Call& call) {
 
     jobs::JobSpec spec =
         job_spec_of(request, services, call.caller.region, find_warnings(call.operation, body));
-    const std::string arn = spec.arn;
+    const std::string arn = spec.arn, name = spec.name;
     const auto definitions = metrics_of(request);
-    if (!exists && !definitions.empty()) services.tap.watch(group, spec.name, definitions);
+    if (!exists && !definitions.empty()) services.tap.watch(group, name, definitions);
     try {
         const jobs::Job job = services.jobs.create(
             std::move(spec), dump_json(stored_document(request)), tags, invocation);
         return dump_json({{"TrainingJobArn", job.spec.arn}});
     } catch (const Error& error) {
-        if (error.code() != Code::conflict) throw;
-        throw_taken(arn);
+        if (error.code() == Code::conflict) throw_taken(arn);
+        // Such as checkpoints under the prefix of another running job's.
+        if (!exists && !definitions.empty()) services.tap.forget(group, name);
+        throw;
     }
 }
 

@@ -6,7 +6,7 @@ namespace ty::api::sagemaker {
 
 std::string describe_training_job(Call& call) {
     const auto request = read_request<shapes::DescribeTrainingJobRequest>(call);
-    return describe_job(require_job(call, *request.training_job_name), call.services.metrics);
+    return describe_job(require_job(call, *request.training_job_name), call.services);
 }
 
 }  // namespace ty::api::sagemaker

@@ -23,8 +23,7 @@ std::vector<Json> find_records(const Call& call, const shapes::SearchExpression&
     for (std::size_t offset = 0;; offset += kBatch) {
         const std::vector<jobs::Job> batch = service.all(call.caller.region, offset, kBatch);
         for (const jobs::Job& job : batch) {
-            Json record =
-                search_record(job, service.list_tags(job.spec.arn), call.services.metrics);
+            Json record = search_record(job, service.list_tags(job.spec.arn), call.services);
             if (satisfies(record, expression)) found.push_back(std::move(record));
         }
         if (batch.size() < kBatch || call.request.stop.stop_requested()) return found;

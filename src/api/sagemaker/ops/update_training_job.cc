@@ -33,6 +33,13 @@ std::string update_training_job(Call& call) {
         throw_error(Code::invalid, "ValidationException",
                     "The request was rejected because the training job is in status {}",
                     jobs::to_string(job.status));
+    const bool kept_alive = request.resource_config &&
+                            request.resource_config->keep_alive_period_in_seconds.value_or(0) > 0;
+    if (kept_alive && job.spec.spot)
+        throw_error(Code::invalid, "ValidationException",
+                    "KeepAlivePeriodInSeconds cannot be given to {}, which uses managed spot "
+                    "training",
+                    job.spec.arn);
     Json document = parse_json(job.document);
     update_profiler(document, request);
     if (request.resource_config)
