@@ -198,8 +198,9 @@ def test_contradictions_are_named():
 
 
 @pytest.mark.parametrize("overrides, word", [
-    ({"ResourceConfig": resources(InstanceCount=2)}, "instanceCount"),
-    ({"CheckpointConfig": {"S3Uri": "s3://b/c"}}, "checkpoint"),
+    ({"ResourceConfig": resources(InstanceCount=101)}, "instanceCount"),
+    ({"ModelPackageConfig": {"ModelPackageGroupArn": "arn:aws:sagemaker:us-east-1:000000000000:model-package-group/g"}},
+     "modelPackageConfig"),
     ({"AlgorithmSpecification": yard.algorithm("true", TrainingInputMode="Pipe")}, "Pipe"),
 ])
 def test_what_is_not_offered_is_refused_by_name(overrides, word):
