@@ -2,7 +2,7 @@
 // JobService with jobs of many nodes: plans, commands, attempts, and a service that is restarted in
 // the middle of them.
 #include "base/error.h"
-#include "jobs/testing_world.h"
+#include "tests/support/jobs_world.h"
 
 #include <algorithm>
 #include <thread>

@@ -3,7 +3,7 @@
 // and bounded.
 #include "base/error.h"
 #include "base/text.h"
-#include "jobs/testing_world.h"
+#include "tests/support/jobs_world.h"
 
 #include <algorithm>
 #include <thread>

@@ -375,3 +375,12 @@ TEST_CASE("a node that is lost when nothing of it is missing has completed") {
     s.gone("algo-2");
     CHECK(s.job.status == Status::completed);
 }
+
+TEST_CASE("half of the results of an attempt that is given up is not joined") {
+    Story s(spot(2));
+    s.train().event(plan::Collected{true, false}, "algo-1").fault(Fault::Kind::notice, "algo-2");
+    s.finish(Outcome::Kind::interrupted, "algo-2");
+    CHECK(s.command("algo-1") == "Interrupt");
+    s.finish(Outcome::Kind::interrupted, "algo-1");
+    CHECK(s.has<Release>());
+}

@@ -233,6 +233,8 @@ void Stepper::settle_results(Attempt& attempt) {
         auto& [name, node] = entry;
         if (has_results(node)) parts.push_back(name);
         if (!is_active(node)) {
+            // Of an attempt that is given up, half of the results is none.
+            if (!attempt.interrupted.empty() && !node.collected) return;
             joined |= has_finish(node) && node.finished &&
                       node.finished->kind != plan::Outcome::Kind::agent_error &&
                       node.finished->kind != plan::Outcome::Kind::interrupted;

@@ -6,8 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <set>
+#include <cstdlib>
 
 using namespace ty;
 using namespace ty::jobs;
@@ -355,7 +354,11 @@ private:
 }  // namespace
 
 TEST_CASE("whatever happens, every job comes to its end and leaves nothing behind") {
-    for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    // TY_TURMOIL=5000 for a long look.
+    const char* more = std::getenv("TY_TURMOIL");
+    const auto seeds =
+        static_cast<std::uint64_t>(parse_int(more == nullptr ? "" : more).value_or(30));
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         Turmoil world(seed);
         for (int i = 0; i < 150; ++i) world.shake();
         const bool over = world.calm();
