@@ -63,6 +63,8 @@ private:
         // Files have names of their own and go to their place at once; archives are joined later.
         const PartsPlace parts{uri.bucket, uri.key, node_.plan.attempt.str()};
         const std::string place = is_archive() ? parts.folder(node_.start.host) : uri.key;
+        // Our own failure is no end of the program: another node may do better.
+        if (outcome_.kind == plan::Outcome::Kind::agent_error) return false;
         plan::Collected collected;
         collected.model = upload(node_.paths.model(), {uri.bucket, place + "/model"}, TarEnd::open);
         collected.output =
@@ -70,7 +72,9 @@ private:
         node_.uplink.emit(collected);
         // Whose program failed says so now: the others stand and wait for it.
         if (outcome_.kind == plan::Outcome::Kind::failed) return collected.model && !is_archive();
-        const Orders::Now now = node_.orders.wait_for_finish();
+        // A fixed attempt is over for all when one is interrupted; an elastic one goes on.
+        const Orders::Now now = node_.orders.wait_for_finish(
+            node_.plan.elastic ? Orders::Patience::to_the_end : Orders::Patience::none);
         if (now.gone) return false;
         if (!now.finish) {
             if (const auto notice = node_.orders.take_notice()) node_.say(*notice);

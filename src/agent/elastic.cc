@@ -4,13 +4,15 @@
 #include "base/error.h"
 #include "base/text.h"
 
+#include <algorithm>
+
 namespace ty::agent {
 
 namespace {
 
-constexpr const char* kSelf = "/proc/self/exe";  // in the box's process: the same program
 constexpr const char* kBin = "/opt/trainyard/bin";
 constexpr const char* kSocket = "launcher.sock";
+constexpr milliseconds kLongestReserve{30'000};
 
 const JobNetwork& need(const JobNetwork* network) {
     if (network == nullptr || network->rendezvous().empty()) {
@@ -19,6 +21,17 @@ const JobNetwork& need(const JobNetwork* network) {
                     "without one");
     }
     return *network;
+}
+
+/// A path of this program that can be bound into the box; a copy when it was replaced meanwhile.
+std::string own_program(const sys::fs::path& folder) {
+    const std::string running = "/proc/self/exe";
+    std::error_code failed;
+    const sys::fs::path path = sys::fs::read_symlink(running, failed);
+    if (!failed && sys::fs::equivalent(path, running, failed)) return path.string();
+    const sys::fs::path copy = folder / "trainyard-agent";
+    sys::fs::copy_file(running, copy, sys::fs::copy_options::overwrite_existing);
+    return copy.string();
 }
 
 /// "algo-3" is the third slot, number 2.
@@ -49,8 +62,9 @@ ElasticNode::ElasticNode(const NodeContext& node, const NodeFolder& folder,
              .say = [this](const std::string& text) { node_.say(text); }}) {}
 
 void ElasticNode::equip(RunSpec& run) {
+    const std::string self = own_program(folder_.on_host);
     for (const char* name : {"trainyard-agent", "torchrun"}) {
-        run.binds.push_back({kSelf, std::string(kBin) + "/" + name, BoxBind::Access::read_only});
+        run.binds.push_back({self, std::string(kBin) + "/" + name, BoxBind::Access::read_only});
     }
     const std::string* path = run.variables.find("PATH");
     run.variables.set("PATH", std::string(kBin) + (path != nullptr ? ":" + *path : ""));
@@ -64,7 +78,9 @@ void ElasticNode::equip(RunSpec& run) {
     run.variables.set("TRAINYARD_NODE_SOCKET", folder_.program_path + "/" + kSocket);
     run.variables.set("TRAINYARD_MAX_RESTARTS", std::to_string(elastic.max_restarts));
     run.leave = [this](milliseconds within, const std::string& why) {
-        return hook_.leave(within, why);
+        // What is left when the workers are gone is for the upload of what they wrote last.
+        const milliseconds reserve = std::min(within / 4, kLongestReserve);
+        return hook_.leave(checkpoints_ != nullptr ? within - reserve : within, why);
     };
 }
 

@@ -71,16 +71,14 @@ std::optional<std::string> Orders::take_notice() {
     });
 }
 
-Orders::Now Orders::wait_for_finish() {
-    // An interruption ends the wait at once: the machine is worth nothing to a job whose attempt
-    // ends with it.
-    return state_.wait(
+Orders::Now Orders::wait_for_finish(Patience patience) {
+    const auto ready = [](const State& state) { return state.now.finish || state.now.gone; };
+    const Now first = state_.wait(
         Deadline::never(), {},
-        [](const State& state) {
-            return state.now.finish || state.now.gone || state.now.interrupt ||
-                   !state.now.leave_by.is_never();
-        },
+        [&](const State& state) { return ready(state) || !state.now.leave_by.is_never(); },
         [](const State& state) { return state.now; });
+    if (first.finish || first.gone || patience == Patience::none) return first;
+    return state_.wait(first.leave_by, {}, ready, [](const State& state) { return state.now; });
 }
 
 }  // namespace ty::agent

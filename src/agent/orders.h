@@ -45,8 +45,10 @@ public:
     }
     /// What the job's log should say about an interruption; nothing the second time.
     std::optional<std::string> take_notice();
-    /// Blocks until there is a Finish, or the agent has to leave without one.
-    Now wait_for_finish();
+    /// Blocks until there is a Finish, or the agent has to leave without one: at the first word of
+    /// it, or at the end of the notice.
+    enum class Patience { none, to_the_end };
+    Now wait_for_finish(Patience patience);
 
     /// Stop, interrupt or give up: preparations end early.
     std::stop_token halted() const { return halted_.get_token(); }
