@@ -301,6 +301,7 @@ void NodeAgent::checkpoint_now(const down::CheckpointNow& order) {
         link_->send(up::Checkpointed{order.generation, "this node has not started yet"});
         return;
     }
+    ended_by_ = order.cause;  // the workers may be gone before anybody says so
     note("checkpoint_asked", {{"generation", std::to_string(order.generation)},
                               {"deadline_ms", std::to_string(order.deadline.count())},
                               {"why", order.why}});
