@@ -76,6 +76,8 @@ void CheckpointWriter::retain(aws::S3Client& client, Deadline by, const std::sto
             continue;
         }
         const std::set<std::string> data = std::move(old->data);
+        // What it alone had inherited is nobody's now.
+        if (old->inherited > written_.back().inherited) sweep_ = true;
         old = written_.erase(old);
         for (const std::string& name : data) {
             if (std::ranges::none_of(

@@ -94,6 +94,7 @@ void FolderWatch::drain() {
             const char* name = reinterpret_cast<const char*>(buffer.data() + at + sizeof event);
             take(event, std::string_view(name, event.len > 0 ? ::strnlen(name, event.len) : 0));
             at += sizeof event + event.len;
+            if ((event.mask & IN_OPEN) == 0) ++touches_;
         }
     }
     moving_.clear();

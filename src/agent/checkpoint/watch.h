@@ -36,6 +36,8 @@ public:
     void drain();
     /// drain(), and what was seen since the last call.
     Seen take_seen();
+    /// Grows with everything that is seen.
+    std::uint64_t touches() const { return touches_; }
 
     enum class State {
         unknown,  ///< nothing was seen of it; ask whether somebody has it open
@@ -65,6 +67,7 @@ private:
     const Use use_;
     sys::Fd notify_;
     Seen seen_;
+    std::uint64_t touches_ = 0;
     std::map<int, std::string> folders_;
     std::map<std::string, int> watches_;
     std::set<Place> created_;  // made, not yet seen opened: a hard link stays so

@@ -61,15 +61,26 @@ void CheckpointWriter::warn_once(const std::string& path, const std::string& why
         options_.say(format("checkpoint: {} is not kept: {}", to_valid_utf8(path), why));
 }
 
+std::vector<ScannedFile> CheckpointWriter::scan() {
+    return scan_folder(options_.folder, [this](const std::string& path, const std::string& why) {
+        warn_once(path, why);
+    });
+}
+
 CheckpointWriter::Look CheckpointWriter::look() {
     Look look;
     look.taken = clock_.now();
     pinned_ = 0;
-    watch_.with([](FolderWatch& watch) { watch.drain(); });
-    const std::vector<ScannedFile> files = scan_folder(
-        options_.folder,
-        [this](const std::string& path, const std::string& why) { warn_once(path, why); });
+    const auto touches = [](FolderWatch& watch) {
+        watch.drain();
+        return watch.touches();
+    };
+    const std::uint64_t before = watch_.with(touches);
+    const std::vector<ScannedFile> files = scan();
     for (const ScannedFile& file : files) look_at(look, file);
+    // The files that matter are open now: what happens from here on does not change them unseen.
+    const bool told = watch_.with([](const FolderWatch& watch) { return watch.works(); });
+    look.moved = told ? watch_.with(touches) != before : scan() != files;
     // Without jobs `next` is what was committed, less what is gone, or holds news by itself.
     look.news = look.news || !look.jobs.empty() || look.next.size() != committed_.size();
     return look;
@@ -146,7 +157,7 @@ CheckpointWriter::Outcome CheckpointWriter::commit(Mode mode, Deadline by,
                                                    const std::stop_token& stop) {
     const Monotonic started = clock_.monotonic();
     Look look = this->look();
-    if (look.unfinished > 0 && mode == Mode::whole) return Outcome::not_whole;
+    if ((look.unfinished > 0 || look.moved) && mode == Mode::whole) return Outcome::not_whole;
     if (!look.news) return look.unfinished > 0 ? Outcome::not_whole : Outcome::nothing;
     const CheckpointId id{epoch_, ++sequence_, options_.node};
     by = Deadline::earlier(by, time_for(look.jobs));
@@ -159,9 +170,12 @@ CheckpointWriter::Outcome CheckpointWriter::commit(Mode mode, Deadline by,
     client->put(place_.bucket(), place_.key(manifest_key(id)), to_json(manifest), by, stop);
 
     newest_ = id;
-    Written written{id, {}};
+    Written written{id, {}, 0};
     for (const auto& [path, file] : look.next) {
-        if (file.data.epoch == epoch_) written.data.insert(data_key(file.data, path));
+        if (file.data.epoch == epoch_)
+            written.data.insert(data_key(file.data, path));
+        else
+            ++written.inherited;
         uploaded_.erase(path);
     }
     written_.push_back(std::move(written));

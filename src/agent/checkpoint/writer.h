@@ -79,9 +79,11 @@ private:
         std::vector<std::string> plain;  ///< to be copied in storage
         std::uint64_t uploaded = 0;
         int unfinished = 0;
+        bool moved = false;  ///< the folder changed during the look: it shows no one moment
         bool news = false;
     };
     Look look();
+    std::vector<ScannedFile> scan();
     void look_at(Look& look, const ScannedFile& file);
     /// False: not now.
     bool may_take(SendJob& job, FolderWatch::State state, std::size_t& pinned);
@@ -118,6 +120,7 @@ private:
     struct Written {
         CheckpointId id;
         std::set<std::string> data;  ///< own objects it refers to
+        std::size_t inherited = 0;   ///< how many others; only ever fewer within an epoch
     };
     std::deque<Written> written_;  ///< own manifests of this epoch that still stand
     std::size_t pinned_ = 0;

@@ -149,7 +149,7 @@ http::Response FakeStorage::serve(http::Request& request) {
 http::Response FakeStorage::list(State& state, const std::string& bucket,
                                  const std::string& query) {
     const std::string start = bucket + "/" + parameter(query, "prefix");
-    const std::string after = parameter(query, "continuation-token");
+    const std::string after = from_hex(parameter(query, "continuation-token")).value_or("");
     std::string xml = "<?xml version=\"1.0\"?><ListBucketResult><EncodingType>url</EncodingType>";
     std::size_t listed = 0;
     std::string next;
@@ -166,7 +166,7 @@ http::Response FakeStorage::list(State& state, const std::string& bucket,
     }
     xml += next.empty() ? std::string("<IsTruncated>false</IsTruncated>")
                         : "<IsTruncated>true</IsTruncated><NextContinuationToken>" +
-                              percent_encode(next) + "</NextContinuationToken>";
+                              to_hex(as_bytes(next)) + "</NextContinuationToken>";
     return reply(200, xml + "</ListBucketResult>");
 }
 
