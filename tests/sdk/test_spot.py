@@ -8,16 +8,16 @@ import pytest
 import nodes
 import yard
 
-# Counts to 40 in steps of a tenth of a second, from the newest checkpoint on.
+# Counts to 16 in steps that leave time for a checkpoint between them, from the newest checkpoint on.
 COUNT = """
 folder=${FOLDER:-/opt/ml/checkpoints}
 step=0
 [ -f $folder/step ] && step=$(cat $folder/step) && echo "resumed at $step"
-while [ $step -lt 40 ]; do
+while [ $step -lt 16 ]; do
     step=$((step + 1))
     echo $step > $folder/.next && mv $folder/.next $folder/step
     echo "step $step"
-    sleep 0.1
+    sleep 0.4
 done
 echo $step > /opt/ml/model/step
 """
@@ -47,10 +47,10 @@ def test_what_lies_in_the_prefix_is_there_before_the_program(boxed):
 
 @pytest.fixture(scope="module")
 def interrupted(boxed):
-    """A finished spot job that was interrupted once at about a quarter; its description."""
+    """A finished spot job that was interrupted once after a quarter; its description."""
     prefix = yard.fresh("spot")
     name = yard.start("spot", COUNT, **nodes.spot(), **nodes.checkpoints(prefix))
-    yard.wait_for_line(name, "step 10")
+    yard.wait_for_line(name, "step 4")
     nodes.ask("POST", f"jobs/{name}/interrupt", {"time": 5})
     job = yard.wait(name, 90)
     assert job["TrainingJobStatus"] == "Completed", (job.get("FailureReason"), yard.all_lines(name)[-20:])
@@ -60,8 +60,8 @@ def interrupted(boxed):
 def test_an_interrupted_spot_job_goes_on_from_its_checkpoint(interrupted):
     name = interrupted["TrainingJobName"]
     resumed = [line for line in yard.all_lines(name) if line.startswith("resumed at ")]
-    assert len(resumed) == 1 and 10 <= int(resumed[0].split()[-1]) < 40
-    assert yard.archive(name)["step"][1] == b"40\n"
+    assert len(resumed) == 1 and 4 <= int(resumed[0].split()[-1]) < 16
+    assert yard.archive(name)["step"][1] == b"16\n"
 
 
 def test_transitions_of_an_interruption(interrupted):
@@ -90,7 +90,7 @@ def test_checkpoints_are_listed(interrupted):
 def test_a_killed_spot_job_goes_on_as_well(boxed):
     prefix = yard.fresh("killed")
     name = yard.start("killed", COUNT, **nodes.spot(), **nodes.checkpoints(prefix))
-    yard.wait_for_line(name, "step 15")
+    yard.wait_for_line(name, "step 6")
     done = yard.cli("interrupt", name, "--kill")
     assert done.returncode == 0, done.stderr
     job = yard.wait(name, 90)
@@ -104,12 +104,12 @@ def test_two_instances_are_interrupted_together(boxed):
     script = COUNT.replace("$folder/step", "$folder/$(hostname)").replace("/opt/ml/model/step",
                                                                          "/opt/ml/model/$(hostname)")
     name = yard.start("spotpair", script, ResourceConfig=nodes.cluster(2), **nodes.spot(), **nodes.checkpoints(prefix))
-    nodes.wait_for_text(name, "step 10", 2)
+    nodes.wait_for_text(name, "step 4", 2)
     nodes.ask("POST", f"jobs/{name}/interrupt", {"node": "algo-2", "time": 5})
     job = yard.wait(name, 120)
     assert job["TrainingJobStatus"] == "Completed", (job.get("FailureReason"), yard.all_lines(name)[-20:])
     assert nodes.statuses(job).count("Interrupted") == 1
-    assert {key: member[1] for key, member in yard.archive(name).items()} == {"algo-1": b"40\n", "algo-2": b"40\n"}
+    assert {key: member[1] for key, member in yard.archive(name).items()} == {"algo-1": b"16\n", "algo-2": b"16\n"}
     nodes.check_times(job)
 
 
