@@ -26,9 +26,12 @@ constexpr std::string_view kUsage =
 
 int probe() {
     const ty::agent::ProbeResult result = ty::agent::Probe().finish();
-    const ty::Json document = {{"rung", ty::agent::to_string(result.rung)},
-                               {"root", result.real_root},
-                               {"why", result.why}};
+    const bool boxed = result.rung == ty::agent::Rung::namespaces;
+    const ty::Json document = {
+        {"rung", ty::agent::to_string(result.rung)},
+        {"root", result.real_root},
+        {"why", result.why},
+        {"no_network", boxed ? ty::agent::why_no_network() : "that takes namespaces"}};
     ty::sys::write_all(1, ty::dump_json(document) + "\n");
     return 0;
 }

@@ -232,6 +232,11 @@ NetworkOrders network_orders_from_json(std::string_view text) {
     return orders;
 }
 
+std::string why_no_network() {
+    const Result<std::monostate> built = capture([] { Switch().make_host(1); });
+    return built.ok() ? std::string() : built.error().what();
+}
+
 int network_main(const sys::fs::path& folder) {
     sys::ignore_sigpipe();
     keep_lock();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a job's network that need no kernel: addresses, messages, orders.
+#include "agent/control_plane.h"
 #include "agent/network/addresses.h"
 #include "agent/network/forwarder.h"
 #include "agent/network/netlink.h"
@@ -139,6 +140,22 @@ TEST_CASE("the orders of a network name what is wrong with them") {
               "expected_nodes": 2, "max_restarts": 0, "token": ""}})"}) {
         CHECK_THROWS_AS(network_orders_from_json(text), Error);
     }
+}
+
+TEST_CASE("an agent's start says where its network is and which GPUs are its own") {
+    const sys::TempDir dir("start");
+    const auto read = [&](const std::string& more) {
+        const sys::fs::path path = dir.path() / "start.json";
+        sys::write_file(path, R"({"host": "algo-1", "control_plane": "u", "token": "t")" + more);
+        return read_start(path);
+    };
+    CHECK(read("}").network.empty());
+    const Start start = read(R"(, "network": "/run/socket", "gpus": [1, 3]})");
+    CHECK(start.network == "/run/socket");
+    CHECK(start.gpus == std::vector<int>{1, 3});
+    CHECK_THROWS_WITH_AS(read(R"(, "gpus": [-1]})"), doctest::Contains("gpus"), Error);
+    CHECK_THROWS_WITH_AS(read(R"(, "gpus": 2})"), doctest::Contains("gpus"), Error);
+    CHECK_THROWS_WITH_AS(read(R"(, "network": 2})"), doctest::Contains("network"), Error);
 }
 
 TEST_CASE("a parcel brings text and descriptors, through a path of any length") {

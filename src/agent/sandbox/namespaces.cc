@@ -46,6 +46,13 @@ std::string user_namespace_hint() {
     return "";
 }
 
+/// The kernel says that the disk is full when it means one of its limits.
+std::string limit_hint(int number) {
+    return number == ENOSPC ? "; a limit is reached, raise sysctl user.max_net_namespaces and its "
+                              "like"
+                            : "";
+}
+
 void map_ids(uid_t user, gid_t group) {
     // The kernel wants setgroups off before an unprivileged process may map its group.
     sys::write_file("/proc/self/setgroups", "deny");
@@ -61,9 +68,12 @@ Privilege unshare_as_root(int namespaces) {
         (void)::setgroups(0, nullptr);
         return Privilege::real_root;
     }
-    if (user == 0 && errno != EPERM) throw_errno("create namespaces");
+    if (user == 0 && errno != EPERM)
+        throw errno_error(errno, "create namespaces" + limit_hint(errno));
     if (::unshare(CLONE_NEWUSER | namespaces) != 0) {
-        throw errno_error(errno, "create a user namespace" + user_namespace_hint());
+        const int number = errno;
+        const std::string hint = user_namespace_hint() + limit_hint(number);
+        throw errno_error(number, "create a user namespace" + hint);
     }
     map_ids(user, group);
     return Privilege::user;

@@ -91,6 +91,10 @@ void check_sandbox(std::vector<Finding>& out) {
                                    rung);
     if (!why.empty()) text += "; " + why;
     out.push_back({"sandbox", boxed ? Finding::State::ok : Finding::State::note, text});
+    const std::string no_network = answer.value().value("no_network", "");
+    out.push_back({"network", no_network.empty() ? Finding::State::ok : Finding::State::note,
+                   no_network.empty() ? "jobs of several instances have a network of their own"
+                                      : "jobs of several instances cannot run: " + no_network});
 }
 
 void check_environments(const sys::fs::path& home, std::vector<Finding>& out) {
