@@ -122,7 +122,7 @@ private:
         if (checkpoints_ && end.why != RunEnd::Why::gone) checkpoints_->finish();
         plan::Outcome outcome =
             judge(plan_, launch, end, orders_.now(), node_.paths.failure().string());
-        if (!end.box.exit && outcome.kind == plan::Outcome::Kind::failed) node_.say(outcome.reason);
+        if (!end.box.exit && !outcome.reason.empty()) node_.say(outcome.reason);
         return outcome;
     }
 

@@ -3,6 +3,10 @@
 // program is its own `trainyard-agent box`.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "agent/agent.h"
+#include "agent/launcher/launch.h"
+#include "agent/launcher/link/link.h"
+#include "agent/network/network.h"
+#include "agent/network/network_main.h"
 #include "agent/runner.h"
 #include "agent/sandbox/box.h"
 #include "agent/testing/fake_daemon.h"
@@ -33,6 +37,17 @@ namespace {
 class JobRun {
 public:
     JobRun() = default;
+    /// A failed test shows what the agents said, and does not wait for them.
+    ~JobRun() {
+        if (std::uncaught_exceptions() > 0) {
+            for (const std::string node : {"algo-1", "algo-2", "algo-3"}) {
+                for (const std::string& line : daemon.lines(node)) MESSAGE((node + ": " + line));
+            }
+        }
+        daemon.forget();
+    }
+    JobRun(const JobRun&) = delete;
+    JobRun& operator=(const JobRun&) = delete;
 
     FakeDaemon daemon;
 
@@ -73,6 +88,22 @@ public:
         daemon.plan.hyperparameters.emplace_back("sagemaker_submit_directory",
                                                  "\"s3://src/source.tar.gz\"");
     }
+    /// The network process of the attempt; false: there can be none here.
+    bool connect(int hosts, const Json& rendezvous = nullptr) {
+        const fs::path place = dir_.path() / "runs/j-test.1/network";
+        fs::create_directories(place);
+        sys::write_file(place / "network.json",
+                        dump_json(Json{{"hosts", hosts}, {"rendezvous", rendezvous}}));
+        network_ = sys::Child::spawn({.argv = {"/proc/self/exe", "network", place.string()}});
+        daemon.network = (place / "socket").string();
+        try {
+            JobNetwork::join(daemon.network, "algo-1", daemon.url().substr(7), Deadline::in(20s));
+            return true;
+        } catch (const Error& error) {
+            MESSAGE("skipped: no network for several hosts: " << error.what());
+            return false;
+        }
+    }
     fs::path folder(const std::string& node = "algo-1") const {
         return dir_.path() / "runs/j-test.1" / node;
     }
@@ -89,6 +120,7 @@ public:
 
 private:
     sys::TempDir dir_;
+    std::optional<sys::Child> network_;
     TaskGroup tasks_;
 };
 
@@ -340,6 +372,157 @@ TEST_CASE("several nodes make one archive of what each of them left") {
     for (const std::string& node : nodes)
         CHECK(job.member("out/jobs/Test-Job/output/output.tar.gz", "log-" + node) == "o\n");
     CHECK(job.daemon.object_names().size() == 2);
+}
+
+TEST_CASE("hosts of a job find one another by name, and the daemon where it always is") {
+    if (!has_namespaces() || !fs::exists("/usr/bin/python3")) return;
+    JobRun job;
+    job.daemon.plan.hosts = {"algo-1", "algo-2"};
+    job.daemon.plan.environment.python = "/usr/bin/python3";
+    job.source({{"train.py",
+                 "import json, os, socket, time, urllib.request, urllib.error\n"
+                 "host = os.environ['SM_CURRENT_HOST']\n"
+                 "name = os.environ['SM_NETWORK_INTERFACE_NAME']\n"
+                 "print('interface', name, name in [n for _, n in socket.if_nameindex()])\n"
+                 "port = int(os.environ['MASTER_PORT'])\n"
+                 "if os.environ['MASTER_ADDR'] == host:\n"
+                 "    with socket.create_server(('algo-1', port)) as s:\n"
+                 "        c, peer = s.accept()\n"
+                 "        print('from', c.recv(99).decode(), peer[0], flush=True)\n"
+                 "        c.close()\n"
+                 "else:\n"
+                 "    for _ in range(400):\n"
+                 "        try:\n"
+                 "            c = socket.create_connection(('algo-1', port))\n"
+                 "            break\n"
+                 "        except OSError: time.sleep(0.05)\n"
+                 "    c.send(host.encode())\n"
+                 "    c.recv(1)\n"
+                 "try: urllib.request.urlopen(os.environ['AWS_ENDPOINT_URL'] + '/b/none')\n"
+                 "except urllib.error.HTTPError as e: print('daemon says', e.code)\n"}},
+               "train.py");
+    if (!job.connect(2)) return;
+    job.start("algo-1");
+    job.start("algo-2");
+    for (const char* node : {"algo-1", "algo-2"}) {
+        REQUIRE(job.daemon.wait_for<plan::Collected>(node).has_value());
+        job.daemon.command(plan::Finish{}, node);
+    }
+    CHECK(job.wait("algo-1").outcome.kind == Kind::completed);
+    CHECK(job.wait("algo-2").outcome.kind == Kind::completed);
+    CHECK(job.daemon.has_line("from algo-2 10.84.0.3"));
+    for (const char* node : {"algo-1", "algo-2"}) {
+        CHECK(job.daemon.has_line("interface eth0 True", node));
+        CHECK(job.daemon.has_line("daemon says 404", node));
+    }
+}
+
+TEST_CASE("checkpoints are restored before the program and complete after it") {
+    if (!has_namespaces()) return;
+    JobRun job;
+    plan::Checkpoint checkpoint;
+    checkpoint.uri = "s3://ckpt/job";
+    checkpoint.local_path = "/srv/state/ckpt";
+    job.daemon.plan.checkpoint = checkpoint;
+    SUBCASE("a program that ends") {
+        job.shell("echo one > $TRAINYARD_CHECKPOINT_DIR/step-1.txt; ls -d /srv/state/ckpt");
+        CHECK(job.run().outcome.kind == Kind::completed);
+    }
+    SUBCASE("a program that is interrupted") {
+        job.shell(
+            "trap 'echo one > /srv/state/ckpt/step-1.txt; exit 0' TERM; echo ready; while :; do "
+            "sleep 0.05; done");
+        job.start();
+        REQUIRE(job.daemon.wait_for_line("ready"));
+        job.daemon.command(plan::Interrupt{10s, "test"});
+        CHECK(job.wait().outcome.kind == Kind::interrupted);
+    }
+    const auto committed = job.daemon.wait_for<plan::CheckpointCommitted>();
+    REQUIRE(committed.has_value());
+    CHECK(committed->files == 1);
+    CHECK(job.daemon.object("ckpt/job/step-1.txt") == "one\n");
+    JobRun second;
+    for (const std::string& name : job.daemon.object_names())
+        second.daemon.put_object(name, job.daemon.object(name).value());
+    second.daemon.plan.checkpoint = checkpoint;
+    second.daemon.plan.attempt_number = 2;
+    second.shell("cat /srv/state/ckpt/step-1.txt");
+    CHECK(second.run().outcome.kind == Kind::completed);
+    CHECK(second.daemon.has_line("one"));
+    CHECK(second.daemon.has_line("restored checkpoint " + committed->id));
+    CHECK(second.daemon.wait_for<plan::CheckpointRestored>()->id == committed->id);
+}
+
+TEST_CASE("checkpoints cannot be kept in the system's folders") {
+    JobRun job;
+    job.daemon.plan.checkpoint = plan::Checkpoint{.uri = "s3://ckpt/job"};
+    job.daemon.plan.checkpoint->local_path = "/usr/../etc/x";
+    job.shell("echo must not run");
+    const plan::Finished end = job.run();
+    CHECK(end.outcome.kind == Kind::failed);
+    CHECK(end.outcome.reason.find("LocalPath \"/usr/../etc/x\"") != std::string::npos);
+}
+
+TEST_CASE("what the program says about itself arrives") {
+    JobRun job;
+    job.shell(
+        "f=$TRAINYARD_PROGRESS_FILE; echo '{\"step\": 3, \"total\": 9, \"message\": \"half\"}' > "
+        "$f.new; mv $f.new $f");
+    CHECK(job.run().outcome.kind == Kind::completed);
+    const auto progress = job.daemon.wait_for<plan::Progress>();
+    REQUIRE(progress.has_value());
+    CHECK(progress->step == 3);
+    CHECK(progress->message == "half");
+}
+
+TEST_CASE("an elastic job goes on without a node that is interrupted") {
+    if (!has_namespaces() || !fs::exists("/usr/bin/python3")) return;
+    JobRun job;
+    job.daemon.plan.hosts = {"algo-1", "algo-2"};
+    job.daemon.plan.environment.python = "/usr/bin/python3";
+    job.daemon.plan.variables = {{"ASAN_OPTIONS", "detect_leaks=0"}};
+    job.daemon.plan.elastic = plan::Elastic{1, 2, 3, "rendezvous-secret"};
+    job.daemon.plan.checkpoint = plan::Checkpoint{.uri = "s3://ckpt/elastic"};
+    job.daemon.plan.hyperparameters = {{"trainyard_elastic", "\"1:2\""}};
+    job.source({{"train.py",
+                 "import os, sys, time\n"
+                 "world = int(os.environ['WORLD_SIZE'])\n"
+                 "folder = os.environ['TRAINYARD_CHECKPOINT_DIR']\n"
+                 "print('world', world, 'rank', os.environ['RANK'], sys.argv[1:], "
+                 "sorted(f for f in os.listdir(folder) if f[0] != '.'), flush=True)\n"
+                 "if world == 2:\n"
+                 "    if os.environ['RANK'] == '0':\n"
+                 "        open(folder + '/step-7.txt', 'w').write('seven')\n"
+                 "    time.sleep(600)\n"
+                 "print('done', flush=True)\n"}},
+               "train.py");
+    if (!job.connect(2, {{"run_id", "j-test.1"},
+                         {"min_nodes", 1},
+                         {"max_nodes", 2},
+                         {"expected_nodes", 2},
+                         {"max_restarts", 3},
+                         {"checkpoints", true},
+                         {"token", "rendezvous-secret"}}))
+        return;
+    job.start("algo-1");
+    job.start("algo-2");
+    REQUIRE(job.daemon.wait_for_line("world 2", "algo-1"));
+    REQUIRE(job.daemon.wait_for_line("world 2", "algo-2"));
+    job.daemon.command(plan::Interrupt{20s, "scaled down"}, "algo-2");
+    REQUIRE(job.daemon.wait_for_line("done", "algo-1"));
+    REQUIRE(job.daemon.wait_for<plan::Collected>("algo-1").has_value());
+    job.daemon.command(plan::Finish{{"algo-1"}}, "algo-1");
+    CHECK(job.wait("algo-1").outcome.kind == Kind::completed);
+    CHECK(job.wait("algo-2").outcome.kind == Kind::interrupted);
+    CHECK(job.daemon.has_line("world 1 rank 0 [] ['step-7.txt']", "algo-1"));
+    CHECK(job.daemon.object("ckpt/elastic/step-7.txt") == "seven");
+    std::vector<std::string> changes;
+    for (const plan::Event& event : job.daemon.events("algo-1")) {
+        if (const auto* changed = std::get_if<plan::GenerationChanged>(&event.payload))
+            changes.push_back(changed->running ? format("{} nodes", changed->nodes)
+                                               : changed->cause);
+    }
+    CHECK(changes == std::vector<std::string>{"2 nodes", "preemption", "1 nodes", "succeeded"});
 }
 
 TEST_CASE("a node that failed waits for nobody, one that waits can be interrupted") {
@@ -627,6 +810,11 @@ TEST_CASE("an ordinary user gets the same box" * doctest::may_fail(false)) {
 int main(int argc, char** argv) {
     if (argc >= 2 && std::string_view(argv[1]) == "box")
         leave(argc == 3 ? box_probe_main() : box_main());
+    const std::string_view name = argv[0];
+    if (name.ends_with("/torchrun") || name == "torchrun")
+        leave(launch_main({argv + 1, argv + argc}));
+    if (argc == 3 && std::string_view(argv[1]) == "network") return network_main(argv[2]);
+    if (argc == 2 && std::string_view(argv[1]) == "coordinate") return coordinator_main();
     // Tests may run inside an agent's job; its variables are not ours.
     ::unsetenv("TRAINYARD_CACHE");
     ::unsetenv("TRAINYARD_LOCK_FD");

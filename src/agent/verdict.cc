@@ -33,6 +33,27 @@ plan::Outcome not_started(const plan::NodePlan& plan, const Launch& launch, cons
     return failed(algorithm_error(text, code), code);
 }
 
+/// What our launcher's exit codes say that a program's do not; nullopt: judge as usual.
+std::optional<plan::Outcome> judge_launcher(std::optional<int> code) {
+    if (!code) return std::nullopt;
+    switch (*code) {
+        case 0:  // of the whole job, whatever this node had been told meanwhile
+            return plan::Outcome{plan::Outcome::Kind::completed, {}, 0};
+        case 143:
+            return plan::Outcome{plan::Outcome::Kind::interrupted, {}, code};
+        case 70:
+        case 75:
+        case 78:
+            return agent_error(format("the launcher on this node ended with exit code {}: {}",
+                                      *code,
+                                      *code == 75   ? "it was cut off from the others"
+                                      : *code == 78 ? "it was refused by the rendezvous"
+                                                    : "a bug; see the log"));
+        default:
+            return std::nullopt;
+    }
+}
+
 }  // namespace
 
 plan::Outcome failed(const std::string& reason, std::optional<int> code) {
@@ -75,6 +96,10 @@ plan::Outcome judge(const plan::NodePlan& plan, const Launch& launch, const RunE
                     const Orders::Now& orders, const std::string& failure_file) {
     const std::optional<int> code =
         end.box.exit ? std::optional(end.box.exit->shell_code()) : std::nullopt;
+    const bool asked = end.why != RunEnd::Why::ended;
+    if (plan.elastic && (!asked || end.why == RunEnd::Why::interrupted)) {
+        if (auto outcome = judge_launcher(code)) return *outcome;
+    }
     switch (end.why) {
         case RunEnd::Why::gone:
         case RunEnd::Why::stopped:
