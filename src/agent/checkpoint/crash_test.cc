@@ -21,6 +21,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -311,6 +312,42 @@ TEST_CASE(
     // fixed; last and inplace twice; the folders of three checkpoints, two files each.
     CHECK(rounds.storage().keys("bucket/run/.trainyard/data/").size() == 11);
     MESSAGE(kills, " kills, ", rounds.newest(), " checkpoints");
+}
+
+TEST_CASE("a full disk during a restore is said and leaves no half files") {
+    const sys::TempDir dir("full");
+    if (::mount("tmpfs", dir.path().c_str(), "tmpfs", 0, "size=1m") != 0) {
+        MESSAGE("skipped: mounting needs root");
+        return;
+    }
+    FakeStorage storage;
+    SystemClock clock;
+    {
+        const sys::TempDir source("full");
+        CheckpointOptions options = options_for(source.path() / "checkpoints", 1);
+        options.make_client = storage.make_client(clock);
+        CheckpointSync sync(options, clock);
+        sync.restore(Deadline::in(kSoon), {});
+        sys::write_file(source.path() / "checkpoints/small", "1");
+        sys::write_file(source.path() / "checkpoints/big", std::string(3u << 20, 'x'));
+        sync.flush(Deadline::in(kSoon), {});
+    }
+    CheckpointOptions options = options_for(dir.path() / "checkpoints", 2);
+    options.make_client = storage.make_client(clock);
+    {
+        CheckpointSync sync(options, clock);
+        try {
+            sync.restore(Deadline::in(kSoon), {});
+            FAIL("3 MiB fit into 1 MiB");
+        } catch (const Error& error) {
+            CHECK(error.code() == Code::exhausted);
+        }
+    }
+    std::size_t files = 0;
+    for (const auto& entry : sys::fs::recursive_directory_iterator(dir.path()))
+        files += entry.is_regular_file() ? 1 : 0;
+    CHECK(files == 0);
+    CHECK(::umount(dir.path().c_str()) == 0);
 }
 
 int main(int argc, char** argv) {
