@@ -63,9 +63,18 @@ void Stepper::drop_node(Attempt& attempt, NodeEntry& entry, const std::string& w
     auto& [name, node] = entry;
     changed_ = true;
     effects_.push_back(ReleaseNode{attempt.id, name});
-    const bool goes_on = !is_stopping() && attempt.interrupted.empty() &&
-                         attempt.first_failed.empty() && !is_concluding(attempt);
-    if (!goes_on) return settle(attempt, at);
+    const bool wanted =
+        !is_stopping() && attempt.interrupted.empty() && attempt.first_failed.empty();
+    if (!wanted) return settle(attempt, at);
+    if (is_concluding(attempt)) {
+        // The program is over and what this node made of it is lost: the end is made again, from
+        // the last checkpoint. A node that left by itself had no part in it any more.
+        const bool lost = node.finished->kind == plan::Outcome::Kind::agent_error;
+        const bool had_results = node.phase && *node.phase >= plan::Phase::training;
+        if (lost && had_results && !node.collected)
+            return interrupt(attempt, node.host, why, kFarewell);
+        return settle(attempt, at);
+    }
     const bool alone =
         std::ranges::none_of(attempt.nodes, [](const NodeEntry& n) { return is_active(n.second); });
     const bool trained = node.phase && *node.phase >= plan::Phase::training;

@@ -67,12 +67,24 @@ TEST_CASE("all nodes gone: the job is interrupted and goes on with the replaceme
 TEST_CASE("an elastic job completes with one node that does, and replaces nobody at its end") {
     Story s(elastic(3, 1, 3));
     s.train().finish(Outcome::Kind::completed, "algo-1");
-    s.gone("algo-2");
-    CHECK(s.names() == "algo-3");
+    s.finish(Outcome::Kind::interrupted, "algo-2");
     CHECK_FALSE(s.has<Launch>());
     s.finish(Outcome::Kind::interrupted, "algo-3");
     CHECK(s.job.status == Status::completed);
     CHECK(s.path() == "Starting Training Completed");
+}
+
+TEST_CASE(
+    "a node that is lost at the end of an elastic job, before its results are stored, is made up "
+    "for") {
+    Story s(elastic(2, 1, 3));
+    s.train().finish(Outcome::Kind::completed, "algo-1");
+    s.gone("algo-2");
+    CHECK(s.path() == "Starting Training Interrupted");
+    CHECK(s.has<Release>());
+    s.tell(Released{s.attempt().id, {}});
+    CHECK(s.job.attempts.size() == 2);
+    CHECK(s.names() == "algo-1 algo-2");
 }
 
 TEST_CASE("results of an elastic job: another node joins the parts when the one asked is lost") {
