@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# kill -9 at random points and a full disk, each against a Trainyard of its own.
-# Usage: run_crash_test.sh BIN [--seed N] [--kills N]
+# kill -9 at random points, faults over jobs of several nodes, a full disk, each against a Trainyard of its own.
+# Usage: run_crash_test.sh BIN [--seed N] [--kills N]; $NODE_FAULTS: how many of the second kind
 set -euo pipefail
 bin=${1:?usage: run_crash_test.sh BIN [--seed N] [--kills N]}
 shift
@@ -15,6 +15,7 @@ if [[ ! -x $python ]]; then
 fi
 failed=0
 "$python" "$root/tests/e2e/crash_test.py" "$bin" "$@" || failed=1
+"$python" "$root/tests/e2e/nodes_chaos.py" "$bin" --faults "${NODE_FAULTS:-30}" || failed=1
 if [[ -f $root/tests/e2e/full_disk_test.py ]]; then
     "$python" "$root/tests/e2e/full_disk_test.py" "$bin" || failed=1
 fi
