@@ -64,7 +64,7 @@ def check_times(job):
         if begin and entry["Status"] in ends:
             spent += (entry["StartTime"] - begin).total_seconds()
             begin = None
-        if entry["Status"] in ("Interrupted", "Restarting"):  # the notice is training, too
+        if entry["Status"] in ("Interrupted", "Restarting", "Stopping") and begin is None:  # the notice is training
             leaving += (entry["EndTime"] - entry["StartTime"]).total_seconds()
     if "TrainingTimeInSeconds" in job:
         assert 1 <= job["BillableTimeInSeconds"] <= job["TrainingTimeInSeconds"]

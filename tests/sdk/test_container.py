@@ -92,7 +92,7 @@ def test_variables_of_the_service_and_of_the_request():
     assert found["AWS_ENDPOINT_URL"] == found["S3_ENDPOINT_URL"]
     assert found["AWS_ACCESS_KEY_ID"] and found["AWS_SECRET_ACCESS_KEY"]
     assert found["AWS_SECRET_ACCESS_KEY"] != os.environ["AWS_SECRET_ACCESS_KEY"]
-    assert not [variable for variable in found if variable.startswith(("SM_", "TRAINYARD_"))]
+    assert [variable for variable in found if variable.startswith(("SM_", "TRAINYARD_"))] == ["TRAINYARD_PROGRESS_FILE"]
 
 
 def test_the_program_is_host_algo_1(boxed):
