@@ -22,7 +22,7 @@ from sagemaker.s3 import S3Downloader
 HERE = pathlib.Path(__file__).resolve().parent
 HELPER = HERE.parent.parent / "python" / "trainyard"
 SHORT = os.environ.get("EXAMPLE_SHORT") == "1"
-EVERY, NOTICE = ("10s", "3s") if SHORT else ("25s", "10s")
+EVERY, NOTICE, STORM = ("12s", "3s", 30) if SHORT else ("25s", "10s", 600)
 LEAST = 0.7 if SHORT else 0.9
 # How far the accuracies may be apart: see README.md. In double precision rounding does not grow into anything visible.
 TOLERANCE = 0.0 if SHORT else 0.03
@@ -50,18 +50,29 @@ def estimator(session, name, **options):
     )
 
 
-def disturb(job, stop):
-    """Notices at random moments all the time, by the service; growth and kills at random moments, by us."""
+def newest_step(job):
+    checkpoints = json.loads(trainyard("checkpoints", job, "-o", "json"))["checkpoints"]
+    return max((each["step"] or 0 for each in checkpoints), default=0)
+
+
+def disturb(job, steps, over):
+    """Notices at random moments, by the service; kills, a growth and more notices after random steps, by us."""
     dice = random.Random(7)
-    print(trainyard("interrupt", job, "--every", EVERY, "--notice", NOTICE, "--seed", "7"), end="")
     acts = [("scale", job, "4"), ("interrupt", job, "--kill"), ("interrupt", job, "--notice", NOTICE), ("interrupt", job, "--kill")]
-    for act in acts:
-        if stop.wait(dice.uniform(2, 6) if SHORT else dice.uniform(10, 25)):
-            return
+    acts = list(zip(sorted(dice.sample(range(steps // 20, steps * 3 // 4), len(acts))), acts))
+    print(trainyard("interrupt", job, "--every", EVERY, "--notice", NOTICE, "--seed", "7"), end="")
+    # On a machine so busy that a start takes longer than two faults are apart, nothing would ever end.
+    calm = time.monotonic() + STORM
+    while (acts or calm) and not over.wait(0.5):
         try:
-            print(trainyard(*act), end="")
+            step = newest_step(job)
+            if calm and (time.monotonic() > calm or step > steps * 4 // 5):
+                calm = None
+                print(trainyard("interrupt", job, "--stop"), end="")
+            if acts and step >= acts[0][0]:
+                print(trainyard(*acts.pop(0)[1]), end="")
         except subprocess.CalledProcessError:
-            pass  # the job has just ended, or everybody is leaving already
+            pass  # it has just ended, or everybody is leaving already
 
 
 def wait_for_training(session, job):
@@ -100,13 +111,13 @@ def main():
     )
     spot.fit({"training": data}, wait=False, job_name=name)
     wait_for_training(session, name)
-    stop = threading.Event()
-    storm = threading.Thread(target=disturb, args=(name, stop))
+    over = threading.Event()
+    storm = threading.Thread(target=disturb, args=(name, expected["steps"], over))
     storm.start()
     try:
         spot.latest_training_job.wait(logs="All")
     finally:
-        stop.set()
+        over.set()
         storm.join()
     got, model = result(spot, session)
 
