@@ -36,7 +36,7 @@ struct Settings {
     plan::Pairs job_files;      ///< read-only files every program gets: {path, content}
     /// Google's S3-compatible storage for gs:// checkpoints; an empty endpoint: there is none.
     struct Google {
-        std::string endpoint;  ///< "https://storage.googleapis.com"
+        std::string endpoint;  ///< "http://127.0.0.1:8080": agents speak plain http
         plan::Credentials credentials;
     } google;
     Bytes json_body_limit = Bytes(8u << 20);

@@ -196,13 +196,12 @@ void read_checkpoints(Reader& reader, const toml::node& node, Config& config) {
                    text(google.credentials.access_key, "checkpoints.google_access_key")},
                   {"google_secret_key",
                    text(google.credentials.secret_key, "checkpoints.google_secret_key")}});
-    const bool url =
-        google.endpoint.starts_with("http://") || google.endpoint.starts_with("https://");
-    if (!url || google.credentials.access_key.empty() || google.credentials.secret_key.empty())
+    if (!google.endpoint.starts_with("http://") || google.credentials.access_key.empty() ||
+        google.credentials.secret_key.empty())
         reader.problem(node, "checkpoints",
-                       "needs google_endpoint (\"https://storage.googleapis.com\"), "
-                       "google_access_key and google_secret_key (an HMAC key of the bucket's "
-                       "project)");
+                       "needs google_endpoint, google_access_key and google_secret_key (an HMAC "
+                       "key of the bucket's project); agents speak plain http, so the endpoint is "
+                       "a gateway that adds TLS, such as \"http://127.0.0.1:8080\"");
 }
 
 void read_top(Reader& reader, const toml::table& table, Config& config) {

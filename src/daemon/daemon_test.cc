@@ -57,13 +57,13 @@ variables = { SAGEMAKER_PROGRAM = "train.py" }
 TEST_CASE("Google's storage is named with its keys or not at all") {
     const std::string keys = "google_access_key = \"GOOG1\"\ngoogle_secret_key = \"s\"\n";
     const Config config = parse_config(
-        "/h", "[checkpoints]\ngoogle_endpoint = \"https://storage.googleapis.com\"\n" + keys,
-        "c.toml");
-    CHECK(config.google.endpoint == "https://storage.googleapis.com");
+        "/h", "[checkpoints]\ngoogle_endpoint = \"http://127.0.0.1:8080\"\n" + keys, "c.toml");
+    CHECK(config.google.endpoint == "http://127.0.0.1:8080");
     CHECK(config.google.credentials.secret_key == "s");
     CHECK(parse_config("/h", "", "c.toml").google.endpoint.empty());
-    for (const std::string& table : {std::string("[checkpoints]\n"), "[checkpoints]\n" + keys,
-                                     "[checkpoints]\ngoogle_endpoint = \"storage\"\n" + keys})
+    for (const std::string& table :
+         {std::string("[checkpoints]\n"), "[checkpoints]\n" + keys,
+          "[checkpoints]\ngoogle_endpoint = \"https://storage.googleapis.com\"\n" + keys})
         CHECK_THROWS_AS(parse_config("/h", table, "c.toml"), Error);
 }
 

@@ -238,9 +238,9 @@ TEST_CASE("Google's storage is used where the configuration names it") {
     CHECK_FALSE(is_google_uri("s3://b"));
     has(counter.refusal(with_checkpoints("gs://b/x")),
         "needs Google's storage: set google_endpoint");
-    counter.settings.google = {"https://storage.googleapis.com", {"GOOG1", "secret", ""}};
+    counter.settings.google = {"http://127.0.0.1:8080", {"GOOG1", "secret", ""}};
     const auto spec = counter.translate(with_checkpoints("gs://b/x/"));
     CHECK(spec.node.checkpoint->uri == "gs://b/x");
-    CHECK(spec.node.checkpoint->endpoint == "https://storage.googleapis.com");
+    CHECK(spec.node.checkpoint->endpoint == "http://127.0.0.1:8080");
     CHECK(spec.node.checkpoint->credentials.access_key == "GOOG1");
 }
