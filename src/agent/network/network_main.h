@@ -28,8 +28,8 @@ struct NetworkOrders {
 /// "max_restarts", "checkpoints", "token"} or null, ...}. Throws invalid naming the member.
 NetworkOrders network_orders_from_json(std::string_view text);
 
-/// Why this machine gives jobs no network; empty: it does. Tries it for real: the caller, which must
-/// have one thread, is inside afterwards.
+/// Why this machine gives jobs no network; empty: it does. Tries it for real: the caller, which
+/// must have one thread, is inside afterwards.
 std::string why_no_network();
 
 /// Does not return before it is killed, or the coordinator cannot be kept alive (1).
