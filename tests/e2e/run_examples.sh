@@ -32,6 +32,7 @@ mkdir -p "$TRAINYARD_HOME"
 {
     echo "interpreters = [\"$root/.venv/train\"]"
     sed "s|@EXAMPLE@|$root/examples/03-ernie-pretraining|" "$root/examples/03-ernie-pretraining/trainyard.toml"
+    cat "$root/examples/08-elastic-speech/trainyard.toml"
 } >"$TRAINYARD_HOME/config.toml"
 trainyard up --port 0
 eval "$(trainyard env)"
