@@ -141,3 +141,18 @@ TEST_CASE("health, metrics and agents need no AWS signature; buckets of those na
     CHECK(route_of({.method = "PUT", .path = "/agent/v1/key", .headers = {scope("s3")}}).face ==
           Route::Face::aws);
 }
+
+TEST_CASE("Trainyard's own calls are known by their path, unless S3 is asked") {
+    for (const char* service : {"trainyard", "sagemaker"}) {
+        const Route route = route_of(
+            {.method = "GET", .path = "/trainyard/v1/jobs/x/ledger", .headers = {scope(service)}});
+        CHECK(route.service == "trainyard");
+        CHECK(route.protocol == Protocol::rest_json);
+        CHECK(route.region == "eu-west-1");
+        CHECK(route.reads_body);
+    }
+    CHECK(route_of({.path = "/trainyard/v1/ledger"}).service == "trainyard");
+    CHECK(
+        route_of({.method = "GET", .path = "/trainyard/v1/x", .headers = {scope("s3")}}).service ==
+        "s3");
+}
