@@ -648,8 +648,11 @@ TEST_CASE(
     node.write("a", "a1");
     node.write("b", "b1");
     node.write("c", "c1");
+    Sync<bool> meddled(false);
     storage.set_faults([&](const FakeStorage::Call& call) {
         if (call.method != "PUT" || call.path.find("/data/") == std::string::npos)
+            return FakeStorage::Fault::none;
+        if (meddled.with([](bool& is) { return std::exchange(is, true); }))
             return FakeStorage::Fault::none;
         for (const std::string name : {"a", "b"}) {
             node.write(name + ".tmp", "later");

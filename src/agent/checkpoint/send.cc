@@ -105,41 +105,13 @@ private:
         }
     }
 
-    struct Shared {
-        std::size_t next = 0;
-        std::optional<Error> failure;
-    };
-
     void send_small_ones(const std::vector<std::size_t>& small, std::vector<Sent>& sent) {
-        Sync<Shared> shared;
-        std::stop_source halt;
-        const std::stop_callback forward(stop_, [&halt] { halt.request_stop(); });
-        const auto work = [&] {
-            const Result<std::monostate> done = capture([&] {
-                const auto client = plan_.place.make_client()();
-                while (true) {
-                    const std::size_t turn = shared.with(
-                        [](Shared& state) { return state.failure ? SIZE_MAX : state.next++; });
-                    if (turn >= small.size()) return;
-                    SendJob& job = jobs_[small[turn]];
-                    sent[small[turn]] = send(job, [&](int fd) {
-                        return send_small(*client, job, fd, halt.get_token());
-                    });
-                }
-            });
-            if (done.ok()) return;
-            shared.with([&](Shared& state) {
-                if (!state.failure) state.failure = done.error();
-            });
-            halt.request_stop();
-        };
-        TaskGroup workers;
-        for (std::size_t i = 1; i < std::min(kWorkers, small.size()); ++i)
-            workers.start("ckpt-send", [&work](const std::stop_token&) { work(); });
-        if (!small.empty()) work();
-        workers.stop_and_join();
-        const auto failure = shared.with([](const Shared& state) { return state.failure; });
-        if (failure) throw *failure;
+        share_work(plan_.place, small.size(), stop_,
+                   [&](std::size_t turn, aws::S3Client& client, const std::stop_token& halt) {
+                       SendJob& job = jobs_[small[turn]];
+                       sent[small[turn]] =
+                           send(job, [&](int fd) { return send_small(client, job, fd, halt); });
+                   });
     }
 
     /// Around one file: open it, see that it is the one meant before and after.
@@ -217,6 +189,40 @@ private:
 };
 
 }  // namespace
+
+void share_work(const CheckpointPlace& place, std::size_t count, const std::stop_token& stop,
+                const SharedWork& work) {
+    struct Shared {
+        std::size_t next = 0;
+        std::optional<Error> failure;
+    };
+    Sync<Shared> shared;
+    std::stop_source halt;
+    const std::stop_callback forward(stop, [&halt] { halt.request_stop(); });
+    const auto run = [&] {
+        const Result<std::monostate> done = capture([&] {
+            const auto client = place.make_client()();
+            while (true) {
+                const std::size_t turn = shared.with(
+                    [](Shared& state) { return state.failure ? SIZE_MAX : state.next++; });
+                if (turn >= count) return;
+                work(turn, *client, halt.get_token());
+            }
+        });
+        if (done.ok()) return;
+        shared.with([&](Shared& state) {
+            if (!state.failure) state.failure = done.error();
+        });
+        halt.request_stop();
+    };
+    TaskGroup workers;
+    for (std::size_t i = 1; i < std::min(kWorkers, count); ++i)
+        workers.start("ckpt-send", [&run](const std::stop_token&) { run(); });
+    if (count > 0) run();
+    workers.stop_and_join();
+    const auto failure = shared.with([](const Shared& state) { return state.failure; });
+    if (failure) throw *failure;
+}
 
 std::string digest_file(int fd, const std::stop_token& stop) {
     Hasher hasher(HashKind::sha256);

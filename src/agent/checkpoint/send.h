@@ -7,6 +7,7 @@
 #include "agent/checkpoint/scan.h"
 #include "base/error.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,12 @@ struct SendResult {
 /// Blocks.
 SendResult send_files(const SendPlan& plan, std::vector<SendJob>& jobs, Deadline by,
                       const std::stop_token& stop);
+
+/// Calls `work` for 0 … count-1 on up to four threads, each with a client of its own; the token
+/// tells that another one failed. Throws the first failure.
+using SharedWork = std::function<void(std::size_t, aws::S3Client&, const std::stop_token&)>;
+void share_work(const CheckpointPlace& place, std::size_t count, const std::stop_token& stop,
+                const SharedWork& work);
 
 /// Digest of a whole open file.
 std::string digest_file(int fd, const std::stop_token& stop);

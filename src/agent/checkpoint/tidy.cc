@@ -36,14 +36,27 @@ void CheckpointWriter::tidy(Deadline by, const std::stop_token& stop) {
 }
 
 void CheckpointWriter::show(aws::S3Client& client, Deadline by, const std::stop_token& stop) {
-    for (const auto& [path, file] : committed_) {
-        const auto shown = visible_.find(path);
-        if (shown != visible_.end() && shown->second == file.data) continue;
-        if (!options_.alone && file.data.node != options_.node) continue;  // its writer does it
-        place_.copy(client, data_key(file.data, path), "", file.mark.size, visible_key(path), by,
-                    stop);
-        visible_.insert_or_assign(path, file.data);
+    std::vector<KnownFiles::const_iterator> news;
+    for (auto file = committed_.cbegin(); file != committed_.cend(); ++file) {
+        const auto shown = visible_.find(file->first);
+        if (shown != visible_.end() && shown->second == file->second.data) continue;
+        // In company its writer does it.
+        if (options_.alone || file->second.data.node == options_.node) news.push_back(file);
     }
+    std::vector<char> done(news.size());  // a byte each: every thread writes its own
+    const auto copied = capture([&] {
+        share_work(place_, news.size(), stop,
+                   [&](std::size_t turn, aws::S3Client& own, const std::stop_token& halt) {
+                       const auto& [path, file] = *news[turn];
+                       place_.copy(own, data_key(file.data, path), "", file.mark.size,
+                                   visible_key(path), by, halt);
+                       done[turn] = 1;
+                   });
+    });
+    for (std::size_t i = 0; i < news.size(); ++i) {
+        if (done[i] != 0) visible_.insert_or_assign(news[i]->first, news[i]->second.data);
+    }
+    if (!copied.ok()) throw copied.error();
     for (auto shown = visible_.begin(); shown != visible_.end();) {
         if (committed_.contains(shown->first)) {
             ++shown;
