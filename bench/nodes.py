@@ -43,7 +43,8 @@ class Daemon:
         (self.home / "config.toml").write_text(config)
         with open(self.home / "daemon.log", "w") as log:
             self.process = subprocess.Popen(
-                [BIN / "trainyardd", "--home", self.home, "--port", str(free_port())], stdout=log, stderr=log)
+                [BIN / "trainyardd", "--home", self.home, "--port", str(free_port())], stdout=log, stderr=log,
+                env=dict(os.environ, PATH=f"{TRAIN}:{os.environ['PATH']}"))
         while not (self.home / "daemon.json").exists():
             time.sleep(0.005)
         info = json.loads((self.home / "daemon.json").read_text())

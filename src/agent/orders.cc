@@ -66,7 +66,8 @@ std::optional<std::string> Orders::take_notice() {
     return state_.with([](State& state) -> std::optional<std::string> {
         if (!state.now.interrupt || state.noticed) return std::nullopt;
         state.noticed = true;
-        return format("interruption in {} ms: {}", state.now.leave_by.left().count(),
+        return format("this instance goes away in {:.1f} s: {}",
+                      static_cast<double>(state.now.leave_by.left().count()) / 1000.0,
                       state.now.why.empty() ? "no reason given" : state.now.why);
     });
 }
