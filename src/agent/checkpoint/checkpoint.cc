@@ -79,7 +79,6 @@ struct CheckpointSync::Impl {
     void tidy_quietly(Deadline by, const std::stop_token& stop);
     Restored fetch(std::optional<std::int64_t> generation, Deadline by,
                    const std::stop_token& stop);
-    void tell(const Restored& restored, Monotonic started) const;
 
     // Our own thread.
     struct Pace {
@@ -162,7 +161,6 @@ void CheckpointSync::Impl::tidy_quietly(Deadline by, const std::stop_token& stop
 
 CheckpointSync::Restored CheckpointSync::Impl::fetch(std::optional<std::int64_t> generation,
                                                      Deadline by, const std::stop_token& stop) {
-    const Monotonic started = clock.monotonic();
     std::optional<Epoch> epoch;
     if (generation) epoch = Epoch{attempt_in_prefix, *generation};
     const FetchAsk ask{options, place, writer.files(), writer.plain(), epoch};
@@ -174,21 +172,9 @@ CheckpointSync::Restored CheckpointSync::Impl::fetch(std::optional<std::int64_t>
         folder.trust();
     });
     restored = true;
-    tell(fetched.restored, started);
+    const Restored& what = fetched.restored;
+    if (what.found) options.on_restore({what.id, what.bytes, what.skipped});
     return fetched.restored;
-}
-
-void CheckpointSync::Impl::tell(const Restored& what, Monotonic started) const {
-    if (!what.found) return;
-    const auto took = std::chrono::duration_cast<milliseconds>(clock.monotonic() - started);
-    const std::string name =
-        what.id.empty() ? "the files of " + options.checkpoint.uri : "checkpoint " + what.id;
-    options.say(format(
-        "restored {}: {} files, {} ({} fetched) in {:.1f} s{}", name, what.files,
-        to_string(Bytes(what.bytes)), to_string(Bytes(what.downloaded)),
-        static_cast<double>(took.count()) / 1000,
-        what.skipped > 0 ? format("; {} newer ones were torn or corrupt", what.skipped) : ""));
-    options.on_restore({what.id, what.bytes, what.skipped});
 }
 
 // ---- our own thread
