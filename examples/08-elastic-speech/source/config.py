@@ -9,7 +9,7 @@ import pathlib
 import types
 
 CONF = pathlib.Path(__file__).resolve().parent / "conf"
-DEFAULTS = {"model": "conv", "train": "full"}
+DEFAULTS = {"model": "wide", "train": "full"}
 
 
 def pairs(words):

@@ -4,6 +4,7 @@
 import io
 import math
 import pathlib
+import random
 import tarfile
 import wave
 
@@ -49,6 +50,18 @@ def load(folder):
             samples = torch.frombuffer(bytearray(sound.readframes(sound.getnframes())), dtype=torch.int16).to(torch.get_default_dtype()) / 32768
         (test if int(index) < 5 else train).append((features(samples, filters, window), int(digit)))
     return train, test
+
+
+def masked(features, key, bands, share):
+    """Without a band of up to `bands` and a stretch of up to `share` of the time, as in SpecAugment. What is left out depends
+    on `key` alone (seed, epoch, recording), not on the rank that asks."""
+    dice = random.Random(str(key))
+    width, length = dice.randint(0, bands), int(dice.uniform(0, share) * len(features))
+    band, start = dice.randint(0, BANDS - width), dice.randint(0, len(features) - length)
+    features = features.clone()
+    features[:, band:band + width] = 0  # the mean
+    features[start:start + length] = 0
+    return features
 
 
 def collate(samples):

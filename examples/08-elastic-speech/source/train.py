@@ -38,11 +38,13 @@ def accuracy(model, samples):
     return right / len(samples)
 
 
-def train(state, batches, steps, settings, model):
+def train(state, recordings, steps, settings, model):
     """One epoch, or what is left of it. `model` is the network or DistributedDataParallel around it."""
     sampler = state.sampler
     for indices in sampler:
-        inputs, lengths, targets, target_lengths = digits.collate([batches[index] for index in indices])
+        samples = [(digits.masked(recordings[index][0], (settings.seed, sampler.epoch, index), *settings.mask), recordings[index][1])
+                   for index in indices]
+        inputs, lengths, targets, target_lengths = digits.collate(samples)
         log_probabilities, lengths = model(inputs, lengths)
         losses = nn.functional.ctc_loss(log_probabilities.transpose(0, 1), targets, lengths, target_lengths, reduction="none",
                                         zero_infinity=True)
