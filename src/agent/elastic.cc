@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/elastic.h"
 
+#include "agent/own_program.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -10,7 +11,6 @@ namespace ty::agent {
 
 namespace {
 
-constexpr const char* kBin = "/opt/trainyard/bin";
 constexpr const char* kSocket = "launcher.sock";
 constexpr milliseconds kLongestReserve{30'000};
 
@@ -21,17 +21,6 @@ const JobNetwork& need(const JobNetwork* network) {
                     "without one");
     }
     return *network;
-}
-
-/// A path of this program that can be bound into the box; a copy when it was replaced meanwhile.
-std::string own_program(const sys::fs::path& folder) {
-    const std::string running = "/proc/self/exe";
-    std::error_code failed;
-    const sys::fs::path path = sys::fs::read_symlink(running, failed);
-    if (!failed && sys::fs::equivalent(path, running, failed)) return path.string();
-    const sys::fs::path copy = folder / "trainyard-agent";
-    sys::fs::copy_file(running, copy, sys::fs::copy_options::overwrite_existing);
-    return copy.string();
 }
 
 /// "algo-3" is the third slot, number 2.
@@ -62,12 +51,9 @@ ElasticNode::ElasticNode(const NodeContext& node, const NodeFolder& folder,
              .say = [this](const std::string& text) { node_.say(text); }}) {}
 
 void ElasticNode::equip(RunSpec& run) {
-    const std::string self = own_program(folder_.on_host);
-    for (const char* name : {"trainyard-agent", "torchrun"}) {
-        run.binds.push_back({self, std::string(kBin) + "/" + name, BoxBind::Access::read_only});
-    }
+    show_own_program(run, folder_.on_host, {"trainyard-agent", "torchrun"});
     const std::string* path = run.variables.find("PATH");
-    run.variables.set("PATH", std::string(kBin) + (path != nullptr ? ":" + *path : ""));
+    run.variables.set("PATH", std::string(kOwnBin) + (path != nullptr ? ":" + *path : ""));
     const plan::Elastic& elastic = *node_.plan.elastic;
     run.variables.set("TRAINYARD_ELASTIC_NODES",
                       format("{}:{}", elastic.min_nodes, elastic.max_nodes));

@@ -3,6 +3,7 @@
 #include "agent/agent.h"
 #include "agent/launcher/launch.h"
 #include "agent/launcher/link/link.h"
+#include "agent/mpi/mpi.h"
 #include "agent/network/network_main.h"
 #include "agent/sandbox/box.h"
 #include "agent/sandbox/sandbox.h"
@@ -44,6 +45,12 @@ int dispatch(const std::vector<std::string_view>& words) {
     if (!words.empty() && words[0] == "launch") {
         return ty::agent::launch_main({words.begin() + 1, words.end()});
     }
+    if (!words.empty() && words[0] == "mpi-run")
+        return ty::agent::mpi_run_main({words.begin() + 1, words.end()});
+    if (!words.empty() && words[0] == "rsh-serve")
+        return ty::agent::rsh_serve_main({words.begin() + 1, words.end()});
+    if (!words.empty() && words[0] == "rsh")
+        return ty::agent::rsh_main({words.begin() + 1, words.end()});
     if (words.size() == 1 && words[0] == "coordinate") return ty::agent::coordinator_main();
     if (words.size() == 1 && words[0] == "box") ty::agent::leave(ty::agent::box_main());
     if (words.size() == 2 && words[0] == "box" && words[1] == "--probe") {

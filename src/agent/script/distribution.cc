@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/script/distribution.h"
 
+#include "agent/mpi/mpi.h"
+#include "agent/own_program.h"
 #include "base/format.h"
 #include "base/text.h"
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include <unistd.h>
 
@@ -46,19 +49,39 @@ int processes_of(const plan::NodePlan& plan, const Hyperparameters& hyperparamet
     return std::max(1, plan.gpus);
 }
 
-std::optional<std::string> refuse_mpi(const plan::NodePlan& plan,
-                                      const Participants& participants) {
-    if (plan.elastic) {
-        return "distribution \"mpi\" cannot change its number of hosts while it runs; use "
-               "torch_distributed, or a job that is not elastic";
+std::optional<std::string> refuse_mpi(const plan::NodePlan& plan) {
+    if (!plan.elastic) return std::nullopt;
+    return "distribution \"mpi\" cannot change its number of hosts while it runs; use "
+           "torch_distributed, or a job that is not elastic";
+}
+
+std::string own_program() {
+    return std::string(kOwnBin) + "/trainyard-agent";
+}
+
+/// As the training toolkit starts Open MPI, but for the remote shell, and for "-x": every host has
+/// its variables already, and its own SM_CURRENT_HOST among them.
+std::vector<std::string> mpirun_over_hosts(const DistributionChoice& choice) {
+    std::vector<std::string> hosts;
+    for (const std::string& host : choice.participants.hosts) {
+        hosts.push_back(choice.processes == 1 ? host : format("{}:{}", host, choice.processes));
     }
-    if (participants.hosts.size() > 1) {
-        return format(
-            "distribution \"mpi\" runs on one instance in this version and {} are asked for; use "
-            "instance_count=1 with more processes_per_host, or torch_distributed",
-            participants.hosts.size());
-    }
-    return std::nullopt;
+    std::vector<std::string> argv = {
+        "mpirun", "--host", join(hosts, ","), "-np",
+        std::to_string(static_cast<std::size_t>(choice.processes) * hosts.size())};
+    argv.insert(argv.end(),
+                {"--allow-run-as-root", "--tag-output", "-bind-to", "none", "-map-by", "slot"});
+    const std::pair<const char*, std::string> parameters[] = {
+        {"plm_rsh_agent", own_program() + " rsh"},
+        {"plm_rsh_no_tree_spawn", "1"},
+        {"btl_tcp_if_include", choice.interface},
+        {"oob_tcp_if_include", choice.interface},
+        {"pml", "ob1"},
+        {"btl", "^openib"},
+        {"btl_vader_single_copy_mechanism", "none"},
+        {"orte_abort_on_non_zero_status", "1"}};
+    for (const auto& [name, value] : parameters) argv.insert(argv.end(), {"-mca", name, value});
+    return argv;
 }
 
 }  // namespace
@@ -72,7 +95,7 @@ DistributionChoice choose_distribution(const plan::NodePlan& plan,
     choice.processes = processes_of(plan, hyperparameters);
     if (hyperparameters.framework_flag("sagemaker_mpi_enabled")) {
         choice.starter = Starter::mpi;
-        choice.refusal = refuse_mpi(plan, choice.participants);
+        choice.refusal = refuse_mpi(plan);
         const std::string custom =
             hyperparameters.framework_text("sagemaker_mpi_custom_mpi_options").value_or("");
         for (const std::string& word : split(custom, ' ')) {
@@ -83,6 +106,29 @@ DistributionChoice choose_distribution(const plan::NodePlan& plan,
         choice.starter = Starter::torchrun;
     }
     return choice;
+}
+
+std::vector<std::string> mpirun_command(const DistributionChoice& choice) {
+    std::vector<std::string> argv = {"mpirun", "-np", std::to_string(choice.processes)};
+    if (spans_hosts(choice)) argv = mpirun_over_hosts(choice);
+    argv.insert(argv.end(), choice.options.begin(), choice.options.end());
+    return argv;
+}
+
+bool spans_hosts(const DistributionChoice& choice) {
+    return choice.starter == Starter::mpi && choice.participants.hosts.size() > 1;
+}
+
+std::vector<std::string> mpi_wrapper(const DistributionChoice& choice) {
+    const std::vector<std::string>& hosts = choice.participants.hosts;
+    if (!spans_hosts(choice)) return {};
+    return {own_program(), "mpi-run", join(std::span(hosts).subspan(1), ","), "--"};
+}
+
+std::vector<std::string> mpi_server(const DistributionChoice& choice) {
+    if (!spans_hosts(choice) || choice.participants.rank == 0) return {};
+    const auto rank = static_cast<std::size_t>(choice.participants.rank);
+    return {own_program(), "rsh-serve", choice.participants.hosts[rank], std::to_string(kMpiPort)};
 }
 
 std::vector<std::string> starter_command(const DistributionChoice& choice,
@@ -113,9 +159,10 @@ std::vector<std::string> starter_command(const DistributionChoice& choice,
             return argv;
         }
         case Starter::mpi: {
-            std::vector<std::string> argv = {"mpirun", "-np", processes};
-            argv.insert(argv.end(), choice.options.begin(), choice.options.end());
+            std::vector<std::string> argv = mpirun_command(choice);
             argv.push_back(interpreter);
+            // It ends all processes when one of them throws.
+            if (choice.mpi4py) argv.insert(argv.end(), {"-m", "mpi4py"});
             return argv;
         }
     }

@@ -23,10 +23,22 @@ struct DistributionChoice {
     Participants participants;
     int processes = 1;                   ///< on this host
     std::vector<std::string> options;    ///< further ones of mpirun
+    bool mpi4py = false;                 ///< the job's Python has it
+    std::string interface = "eth0";      ///< where the hosts meet
     std::optional<std::string> refusal;  ///< what cannot be had here, with the remedy
 };
 DistributionChoice choose_distribution(const plan::NodePlan& plan,
                                        const Hyperparameters& hyperparameters);
+
+/// Starter::mpi: what comes before any command that is to run in all its processes.
+std::vector<std::string> mpirun_command(const DistributionChoice& choice);
+
+/// mpirun starts processes on other hosts as well.
+bool spans_hosts(const DistributionChoice& choice);
+/// Then: our program, which makes that possible, goes before the command of the first host…
+std::vector<std::string> mpi_wrapper(const DistributionChoice& choice);
+/// …and is what the others run: complete, without script and arguments. Empty: not such a host.
+std::vector<std::string> mpi_server(const DistributionChoice& choice);
 
 /// What comes before "script arguments…" or "-m module arguments…": interpreter and launcher. In an
 /// elastic job that is our own torchrun, whoever would start the script otherwise.

@@ -31,6 +31,17 @@ void JobPython::finish() {
     runner_.add_bind({folder_.string(), "/opt/trainyard/python", BoxBind::Access::writable});
 }
 
+bool JobPython::has_package(const std::string& name) const {
+    if (!home_) return false;
+    std::vector<std::string> folders = {layer_packages(folder_.string(), *home_)};
+    for (const std::string& layer : layers_) folders.push_back(layer_packages(layer, *home_));
+    folders.insert(folders.end(), home_->searched.begin(), home_->searched.end());
+    return std::ranges::any_of(folders, [&](const std::string& folder) {
+        std::error_code failed;
+        return sys::fs::is_directory(sys::fs::path(folder) / name, failed);
+    });
+}
+
 std::string JobPython::interpreter() const {
     if (home_) return seen_as_ + "/bin/python";
     return plan_.environment.python.empty() ? "python3" : plan_.environment.python;

@@ -24,6 +24,10 @@ public:
     /// Write the job's layer and show it to the program; call once, after add_packages().
     void finish();
 
+    /// A folder of this name is where the interpreter looks for packages; false when that is not
+    /// known. After the installation.
+    bool has_package(const std::string& name) const;
+
     /// Interpreter as the program names it; "python3" on PATH for a bare environment.
     std::string interpreter() const;
     /// Folders for the front of PATH.

@@ -2,6 +2,8 @@
 #include "agent/script/launch.h"
 
 #include "agent/contract/results.h"
+#include "agent/mpi/mpi.h"
+#include "agent/own_program.h"
 #include "agent/script/distribution.h"
 #include "agent/script/environment.h"
 #include "agent/script/installer.h"
@@ -74,6 +76,7 @@ private:
         script_.submit = setting("sagemaker_submit_directory", "SAGEMAKER_SUBMIT_DIRECTORY");
         script_.arguments = to_arguments(hyperparameters_.user);
         distribution_ = choose_distribution(plan_, hyperparameters_);
+        distribution_.interface = context_.facts.network_interface;
         if (distribution_.refusal) return refuse(*distribution_.refusal);
         if (script_.program.empty()) {
             return refuse(
@@ -111,7 +114,7 @@ private:
         if (kind != EntryKind::package && !sys::fs::is_regular_file(code / script_.program))
             return missing_entry(code);
         Installer installer(context_, python_);
-        if (kind == EntryKind::script || kind == EntryKind::package) {
+        if (is_python(kind)) {
             const sys::fs::path requirements = code / "requirements.txt";
             if (sys::fs::is_regular_file(requirements))
                 installer.prepare(sys::read_file(requirements, Bytes(4u << 20)));
@@ -127,18 +130,34 @@ private:
         launch.run.variables.merge(starter_variables(distribution_));
         add_python_path(launch.run.variables, front);
         if (const auto refusal = refuse_start(kind, launch.run.variables)) return refuse(*refusal);
-        launch.run.argv = command(kind);
-        launch.command = joined_command(launch.run.argv);
         const Installer::Result installed =
             installer.install(launch.run.variables, kind == EntryKind::package);
         launch.interrupted = installed.interrupted;
         launch.refusal = installed.failure;
+        distribution_.mpi4py = python_.has_package("mpi4py");
+        launch.run.argv = command(kind);
+        launch.command = joined_command(launch.run.argv);
+        if (spans_hosts(distribution_)) span_hosts(launch.run);
         return launch;
     }
 
+    static bool is_python(EntryKind kind) {
+        return kind == EntryKind::script || kind == EntryKind::package;
+    }
+
+    /// mpirun reaches the other hosts through our own program, and they wait in it.
+    void span_hosts(RunSpec& run) const {
+        show_own_program(run, context_.host.scratch(), {"trainyard-agent"});
+        run.variables.merge(mpi_variables(plan_));
+        if (std::vector<std::string> server = mpi_server(distribution_); !server.empty()) {
+            run.argv = std::move(server);
+        } else {
+            const std::vector<std::string> wrapper = mpi_wrapper(distribution_);
+            run.argv.insert(run.argv.begin(), wrapper.begin(), wrapper.end());
+        }
+    }
+
     std::optional<std::string> refuse_start(EntryKind kind, const Variables& variables) const {
-        const bool is_python = kind == EntryKind::script || kind == EntryKind::package;
-        if (!is_python) return std::nullopt;  // it starts what it needs by itself
         if (kind == EntryKind::package && distribution_.starter == Starter::torchrun)
             return "torch_distributed cannot start a package; give a .py entry point";
         const std::string* path = variables.find("PATH");
@@ -173,7 +192,9 @@ private:
                 std::string line = "./" + shell_quote(script_.program);
                 for (const std::string& argument : script_.arguments)
                     line += " " + shell_quote(argument);
-                return {"/bin/sh", "-c", line};
+                if (distribution_.starter == Starter::mpi) argv = mpirun_command(distribution_);
+                argv.insert(argv.end(), {"/bin/sh", "-c", line});
+                return argv;
             }
         }
         argv.insert(argv.end(), script_.arguments.begin(), script_.arguments.end());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/mpi/mpi.h"
 #include "agent/progress_file.h"
 #include "agent/sandbox/box_plan.h"
 #include "agent/sandbox/cgroup.h"
@@ -239,14 +240,49 @@ TEST_CASE("a distribution starts the script as the framework images do") {
     CHECK(started_on("algo-2", {}, true) == Words{"torchrun"});
 }
 
+TEST_CASE("mpi over several hosts is mpirun on the first and a server on the others") {
+    plan::NodePlan plan;
+    plan.hosts = {"algo-1", "algo-2", "algo-3"};
+    plan.host = "algo-1";
+    const Hyperparameters settings =
+        split_hyperparameters({{"sagemaker_mpi_enabled", "true"},
+                               {"sagemaker_mpi_num_of_processes_per_host", "2"},
+                               {"sagemaker_mpi_custom_mpi_options", "\"--verbose\""}});
+    DistributionChoice choice = choose_distribution(plan, settings);
+    REQUIRE_FALSE(choice.refusal.has_value());
+    choice.mpi4py = true;
+    const std::string agent = "/opt/trainyard/bin/trainyard-agent";
+    CHECK(mpi_wrapper(choice) == Words{agent, "mpi-run", "algo-2,algo-3", "--"});
+    CHECK(mpi_server(choice).empty());
+    const Words command = starter_command(choice, plan, "python");
+    CHECK(Words(command.begin(), command.begin() + 5) ==
+          Words{"mpirun", "--host", "algo-1:2,algo-2:2,algo-3:2", "-np", "6"});
+    const std::string line = join(command, " ");
+    CHECK(line.find("-mca plm_rsh_agent " + agent + " rsh -mca") != std::string::npos);
+    CHECK(line.find("-mca btl_tcp_if_include eth0") != std::string::npos);
+    CHECK(line.ends_with(" --verbose python -m mpi4py"));
+    plan.host = "algo-3";
+    choice = choose_distribution(plan, settings);
+    CHECK(mpi_wrapper(choice).size() == 4);
+    CHECK(mpi_server(choice) == Words{agent, "rsh-serve", "algo-3", "7722"});
+}
+
+TEST_CASE("the secret of an MPI job is the attempt's") {
+    plan::NodePlan plan;
+    plan.attempt = AttemptId("job.1");
+    plan.credentials.secret_key = "secret";
+    const plan::Pairs first = mpi_variables(plan);
+    plan.host = "algo-2";
+    CHECK(mpi_variables(plan) == first);
+    plan.attempt = AttemptId("job.2");
+    CHECK(mpi_variables(plan) != first);
+}
+
 TEST_CASE("what cannot be started is refused by name and with a remedy") {
     const auto refusal = [](const plan::Pairs& settings) {
         const Words words = started_on("algo-1", settings);
         return words.size() == 2 && words[0] == "refused" ? words[1] : std::string();
     };
-    CHECK(refusal({{"sagemaker_mpi_enabled", "true"}}) ==
-          "distribution \"mpi\" runs on one instance in this version and 3 are asked for; use "
-          "instance_count=1 with more processes_per_host, or torch_distributed");
     CHECK(refusal({{"sagemaker_parameter_server_enabled", "true"}}) ==
           "distribution \"parameter_server\" is not available in this version; use "
           "torch_distributed or none");
