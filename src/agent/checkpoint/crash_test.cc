@@ -22,6 +22,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +123,7 @@ void write_checkpoint(const sys::fs::path& folder, int number) {
 }
 
 int run_child(const sys::fs::path& folder, std::uint16_t port, int attempt, unsigned seed) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end it
     SystemClock clock;
     CheckpointOptions options = options_for(folder, attempt);
     options.make_client = [&] {
