@@ -8,6 +8,7 @@
 #include "agent/script/requirements.h"
 #include "agent/script/source.h"
 #include "agent/uplink.h"
+#include "base/text.h"
 #include "sys/sys.h"
 
 #include <doctest/doctest.h>
