@@ -5,6 +5,7 @@ A forked child sees memory as it was at the fork, for the price of copying page 
 a fork is not safe (a GPU in use, no fork in this system) the values are copied first and a thread writes."""
 
 import copy
+import ctypes
 import gc
 import os
 import signal
@@ -49,6 +50,50 @@ def snapshot(document):
     if type(document) in (list, tuple):
         return type(document)(snapshot(value) for value in document)
     return copy.deepcopy(document)
+
+
+_LARGE = 4 << 20  # bytes; smaller tensors are not worth a call
+_PAGE = 2 << 20
+_MADV_HUGEPAGE, _MADV_COLLAPSE = 14, 25  # Linux 6.1 has the second
+
+
+def _large_ranges(document):
+    """Where large tensors lie: {first huge page's address: bytes}."""
+    torch = sys.modules.get("torch")
+    ranges = {}
+    if torch is None or not hasattr(torch.Tensor, "untyped_storage") or not sys.platform.startswith("linux"):
+        return ranges
+    for value in _walk(document):
+        if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.layout == torch.strided:
+            storage = value.untyped_storage()
+            start = -(-storage.data_ptr() // _PAGE) * _PAGE
+            size = (storage.data_ptr() + storage.nbytes() - start) // _PAGE * _PAGE
+            if size >= _LARGE:
+                ranges[start] = size
+    return ranges
+
+
+def use_huge_pages(document, after=None):
+    """Put large tensors on huge pages, on a thread: a fork copies page tables, which are 512 times smaller then. Training
+    that writes while a child `after` lives breaks them up again, so this waits for its end."""
+    ranges = _large_ranges(document)
+    if not ranges:
+        return
+
+    def run():
+        if after is not None:
+            try:
+                os.waitid(os.P_PID, after, os.WEXITED | os.WNOWAIT)
+            except (ChildProcessError, OSError):
+                pass
+        madvise = ctypes.CDLL(None, use_errno=True).madvise
+        madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        for start, size in ranges.items():
+            madvise(start, size, _MADV_HUGEPAGE)
+            for page in range(start, start + size, _PAGE):
+                madvise(page, _PAGE, _MADV_COLLAPSE)  # fails where there is none to have: no harm
+
+    threading.Thread(target=run, name="huge pages", daemon=True).start()
 
 
 class Forked:

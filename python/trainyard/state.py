@@ -163,7 +163,9 @@ class State:
         if way == "off":
             files.write(self.folder, step, document, self._keep)
         elif way == "fork":
-            self.__dict__["_writer"] = background.Forked(lambda: files.write(self.folder, step, document, self._keep))
+            writer = background.Forked(lambda: files.write(self.folder, step, document, self._keep))
+            self.__dict__["_writer"] = writer
+            background.use_huge_pages(document, after=writer.pid)
         else:
             copied = background.snapshot(document)
             self.__dict__["_writer"] = background.Threaded(lambda: files.write(self.folder, step, copied, self._keep))

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from trainyard import Sampler, State, background, files
@@ -131,6 +132,26 @@ class WithTorch(unittest.TestCase):
                                   env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "3"}) for rank in range(3)]
         said = sorted(rank.communicate(timeout=LIMIT)[0].decode().strip() for rank in ranks)
         self.assertEqual(said, ["{} True 8 8 48.0".format(rank) for rank in range(3)])
+
+    def test_large_tensors_come_to_lie_on_huge_pages(self):
+        with open("/sys/kernel/mm/transparent_hugepage/enabled") as file:
+            if "[never]" in file.read():
+                self.skipTest("this system gives no huge pages")
+
+        def huge():
+            with open("/proc/self/smaps_rollup") as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith("AnonHugePages"))
+
+        value = torch.ones(16 << 20)  # 64 MiB
+        before = huge()
+        background.use_huge_pages({"value": [value]})
+        end = time.monotonic() + LIMIT
+        while huge() < before + 50000 and time.monotonic() < end:
+            time.sleep(0.02)
+        if huge() == before:
+            self.skipTest("this kernel collapses no pages on request")
+        self.assertEqual(float(value.sum()), 16 << 20)
+        background.use_huge_pages({"small": torch.ones(3), "none": 7})
 
     @unittest.skipUnless(torch is not None and torch.cuda.is_available(), "no GPU")
     def test_with_a_gpu_a_thread_writes_a_copy(self):
