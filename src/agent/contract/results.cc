@@ -27,6 +27,30 @@ bool is_exception_line(std::string_view line) {
     return end == std::string_view::npos || line[end] == ':';
 }
 
+/// "[1,mpirank:3,algo-2]<stderr>:" of a line that an MPI process said; empty for others.
+std::string_view rank_tag(std::string_view line) {
+    constexpr std::string_view kEnd = ">:";
+    if (!line.starts_with("[1,mpirank:")) return {};
+    const std::size_t end = line.find(kEnd);
+    return end == std::string_view::npos ? std::string_view() : line.substr(0, end + kEnd.size());
+}
+
+/// The lines of the process that had the last traceback, without its tag; all others are noise:
+/// further ranks, and what mpirun says about the end.
+std::deque<std::string> of_failing_rank(const std::deque<std::string>& lines) {
+    std::string_view tag;
+    for (const std::string& line : lines) {
+        if (line.find("Traceback (most recent call last)") != std::string::npos)
+            tag = rank_tag(line);
+    }
+    if (tag.empty()) return lines;
+    std::deque<std::string> own;
+    for (const std::string& line : lines) {
+        if (line.starts_with(tag)) own.push_back(line.substr(tag.size()));
+    }
+    return own;
+}
+
 /// The exception after the last "Traceback": its line and what follows it, e.g. a multi-line
 /// message.
 std::optional<std::string> last_exception(const std::deque<std::string>& lines) {
@@ -81,7 +105,8 @@ void Tail::add(std::string_view line) {
 }
 
 std::string meaningful_lines(const std::deque<std::string>& lines) {
-    if (std::optional<std::string> exception = last_exception(lines)) return *exception;
+    if (std::optional<std::string> exception = last_exception(of_failing_rank(lines)))
+        return *exception;
     std::vector<std::string> kept;
     for (std::size_t i = lines.size(); i-- > 0 && kept.size() < kShownLines;) {
         std::string_view line = lines[i];

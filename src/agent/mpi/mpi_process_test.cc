@@ -26,6 +26,7 @@ namespace fs = sys::fs;
 namespace {
 
 constexpr const char* kHost = "127.0.0.2";
+constexpr const char* kBoth = "127.0.0.1,127.0.0.2";
 
 std::string self() {
     static const std::string path = fs::read_symlink("/proc/self/exe").string();
@@ -104,7 +105,7 @@ struct Host {
     }();
 
     Program mpi_run(const std::string& line) const {
-        return Program({"mpi-run", kHost, "--", "/bin/sh", "-c", line}, port);
+        return Program({"mpi-run", kBoth, "1", "--", "/bin/sh", "-c", line}, port);
     }
     Program rsh(const std::string& line, const std::string& secret = "the job's") const {
         return Program({"rsh", "-x", kHost, line}, port, secret);
@@ -147,7 +148,7 @@ TEST_CASE("who does not know the secret is refused") {
     CHECK(stranger.said().find("does not know the secret") != std::string::npos);
     CHECK_FALSE(fs::exists(dir.path() / "done"));
     // Nor can it take the place of the first host.
-    Program master({"mpi-run", kHost, "--", "true"}, host.port, "another");
+    Program master({"mpi-run", kBoth, "1", "--", "true"}, host.port, "another");
     CHECK(master.end() == 1);
     CHECK(host.mpi_run("exit 0").end() == 0);
     CHECK(host.server.end() == 0);
@@ -230,7 +231,7 @@ TEST_CASE("a job of two hosts runs under one mpirun") {
                                          "e['SM_CURRENT_HOST'], sys.argv[1:]))\n"
                                          "sys.stdout.flush()\n") +
                                  (fails ? "if e['OMPI_COMM_WORLD_RANK'] == '3': raise "
-                                          "SystemExit(5)\n"
+                                          "ValueError('bad luck')\n"
                                         : "")}},
                "train.py");
     if (!job.connect(2)) return;
@@ -240,7 +241,8 @@ TEST_CASE("a job of two hosts runs under one mpirun") {
         const auto failed = job.daemon.wait_for<plan::Finished>("algo-1");
         REQUIRE(failed.has_value());
         CHECK(failed->outcome.kind == plan::Outcome::Kind::failed);
-        CHECK(failed->outcome.reason.find("ExitCode 5") != std::string::npos);
+        CHECK(failed->outcome.reason.find("ErrorMessage \"ValueError: bad luck\"") !=
+              std::string::npos);
         CHECK_FALSE(job.daemon.finished("algo-2").has_value());
         job.daemon.command(plan::Stop{10s}, "algo-2");
         REQUIRE(job.daemon.wait_for<plan::Collected>("algo-2").has_value());
@@ -256,8 +258,9 @@ TEST_CASE("a job of two hosts runs under one mpirun") {
     CHECK(job.wait("algo-1").outcome.kind == plan::Outcome::Kind::completed);
     CHECK(job.wait("algo-2").outcome.kind == plan::Outcome::Kind::completed);
     for (const char* text :
-         {"rank 0 of 4 on algo-1", "rank 1 of 4 on algo-1", "rank 2 of 4 on algo-2",
-          "rank 3 of 4 on algo-2", "['--word', 'two words']"})
+         {"[1,mpirank:0,algo-1]<stdout>:rank 0 of 4 on algo-1", "rank 1 of 4 on algo-1",
+          "rank 2 of 4 on algo-2", "[1,mpirank:3,algo-2]<stdout>:rank 3 of 4 on algo-2",
+          "['--word', 'two words']"})
         CHECK_MESSAGE(job.daemon.has_line(text, "algo-1"), text);
 }
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include <unistd.h>
 
@@ -122,7 +121,7 @@ bool spans_hosts(const DistributionChoice& choice) {
 std::vector<std::string> mpi_wrapper(const DistributionChoice& choice) {
     const std::vector<std::string>& hosts = choice.participants.hosts;
     if (!spans_hosts(choice)) return {};
-    return {own_program(), "mpi-run", join(std::span(hosts).subspan(1), ","), "--"};
+    return {own_program(), "mpi-run", join(hosts, ","), std::to_string(choice.processes), "--"};
 }
 
 std::vector<std::string> mpi_server(const DistributionChoice& choice) {

@@ -253,7 +253,7 @@ TEST_CASE("mpi over several hosts is mpirun on the first and a server on the oth
     REQUIRE_FALSE(choice.refusal.has_value());
     choice.mpi4py = true;
     const std::string agent = "/opt/trainyard/bin/trainyard-agent";
-    CHECK(mpi_wrapper(choice) == Words{agent, "mpi-run", "algo-2,algo-3", "--"});
+    CHECK(mpi_wrapper(choice) == Words{agent, "mpi-run", "algo-1,algo-2,algo-3", "2", "--"});
     CHECK(mpi_server(choice).empty());
     const Words command = starter_command(choice, plan, "python");
     CHECK(Words(command.begin(), command.begin() + 5) ==
@@ -264,7 +264,7 @@ TEST_CASE("mpi over several hosts is mpirun on the first and a server on the oth
     CHECK(line.ends_with(" --verbose python -m mpi4py"));
     plan.host = "algo-3";
     choice = choose_distribution(plan, settings);
-    CHECK(mpi_wrapper(choice).size() == 4);
+    CHECK(mpi_wrapper(choice).size() == 5);
     CHECK(mpi_server(choice) == Words{agent, "rsh-serve", "algo-3", "7722"});
 }
 
