@@ -54,6 +54,29 @@ std::optional<std::string> refuse_mpi(const plan::NodePlan& plan) {
            "torch_distributed, or a job that is not elastic";
 }
 
+/// The user's own; --NCCL_DEBUG is the toolkit's word for a variable.
+std::vector<std::string> mpi_options(const Hyperparameters& hyperparameters) {
+    constexpr std::string_view kDebug = "--NCCL_DEBUG";
+    std::vector<std::string> options;
+    bool level = false;
+    for (const std::string& word :
+         split(hyperparameters.framework_text("sagemaker_mpi_custom_mpi_options").value_or(""),
+               ' ')) {
+        if (word.empty()) continue;
+        if (word == kDebug) {
+            level = true;
+        } else if (level) {
+            options.insert(options.end(), {"-x", "NCCL_DEBUG=" + word});
+            level = false;
+        } else if (word.starts_with(std::string(kDebug) + "=")) {
+            options.insert(options.end(), {"-x", word.substr(2)});
+        } else {
+            options.push_back(word);
+        }
+    }
+    return options;
+}
+
 std::string own_program() {
     return std::string(kOwnBin) + "/trainyard-agent";
 }
@@ -95,11 +118,7 @@ DistributionChoice choose_distribution(const plan::NodePlan& plan,
     if (hyperparameters.framework_flag("sagemaker_mpi_enabled")) {
         choice.starter = Starter::mpi;
         choice.refusal = refuse_mpi(plan);
-        const std::string custom =
-            hyperparameters.framework_text("sagemaker_mpi_custom_mpi_options").value_or("");
-        for (const std::string& word : split(custom, ' ')) {
-            if (!word.empty()) choice.options.push_back(word);
-        }
+        choice.options = mpi_options(hyperparameters);
     } else if (hyperparameters.framework_flag("sagemaker_pytorch_ddp_enabled") ||
                hyperparameters.framework_flag("sagemaker_torch_distributed_enabled")) {
         choice.starter = Starter::torchrun;

@@ -245,10 +245,10 @@ TEST_CASE("mpi over several hosts is mpirun on the first and a server on the oth
     plan::NodePlan plan;
     plan.hosts = {"algo-1", "algo-2", "algo-3"};
     plan.host = "algo-1";
-    const Hyperparameters settings =
-        split_hyperparameters({{"sagemaker_mpi_enabled", "true"},
-                               {"sagemaker_mpi_num_of_processes_per_host", "2"},
-                               {"sagemaker_mpi_custom_mpi_options", "\"--verbose\""}});
+    const Hyperparameters settings = split_hyperparameters(
+        {{"sagemaker_mpi_enabled", "true"},
+         {"sagemaker_mpi_num_of_processes_per_host", "2"},
+         {"sagemaker_mpi_custom_mpi_options", "\"--verbose --NCCL_DEBUG=INFO\""}});
     DistributionChoice choice = choose_distribution(plan, settings);
     REQUIRE_FALSE(choice.refusal.has_value());
     choice.mpi4py = true;
@@ -261,7 +261,7 @@ TEST_CASE("mpi over several hosts is mpirun on the first and a server on the oth
     const std::string line = join(command, " ");
     CHECK(line.find("-mca plm_rsh_agent " + agent + " rsh -mca") != std::string::npos);
     CHECK(line.find("-mca btl_tcp_if_include eth0") != std::string::npos);
-    CHECK(line.ends_with(" --verbose python -m mpi4py"));
+    CHECK(line.ends_with(" --verbose -x NCCL_DEBUG=INFO python -m mpi4py"));
     plan.host = "algo-3";
     choice = choose_distribution(plan, settings);
     CHECK(mpi_wrapper(choice).size() == 5);
