@@ -161,7 +161,7 @@ TEST_CASE(
     CHECK(end.outcome.exit_code == 0);
     CHECK_FALSE(end.model_uploaded);
     CHECK(job.daemon.has_line("got term"));
-    CHECK(job.daemon.has_line("ms: spot capacity is needed"));
+    CHECK(job.daemon.has_line(" s: spot capacity is needed"));
     CHECK(job.daemon.object_names().empty());
 }
 
