@@ -106,6 +106,8 @@ def summary(text, folder):
     found = "\n".join(lines[: bars[-1] + 1]) if bars else found
     found = re.sub(r"\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d", "<TIME>", found)
     found = re.sub(r"(pid: |PID )\d+", r"\1<PID>", found)
+    # Bars are as wide as the longest line, which may hold a pid of one digit more.
+    found = re.sub(r"(?m)^([=-])\1{20,}$", r"\1\1\1", found)
     return normal(found, folder)
 
 
