@@ -22,7 +22,7 @@ from sagemaker.s3 import S3Downloader
 HERE = pathlib.Path(__file__).resolve().parent
 HELPER = HERE.parent.parent / "python" / "trainyard"
 SHORT = os.environ.get("EXAMPLE_SHORT") == "1"
-EVERY, NOTICE, STORM = ("12s", "3s", 30) if SHORT else ("25s", "10s", 600)
+EVERY, NOTICE, STORM = ("12s", "3s", 15) if SHORT else ("25s", "10s", 600)
 LEAST = 0.7 if SHORT else 0.88
 # How far the accuracies may be apart: see README.md. In double precision rounding does not grow into anything visible.
 TOLERANCE = 0.0 if SHORT else 0.04
@@ -59,6 +59,7 @@ def disturb(job, steps, over):
     """Notices at random moments, by the service; kills, a growth and more notices after random steps, by us."""
     dice = random.Random(7)
     acts = [("scale", job, "4"), ("interrupt", job, "--kill"), ("interrupt", job, "--notice", NOTICE), ("interrupt", job, "--kill")]
+    acts = acts[:3] if SHORT else acts
     acts = list(zip(sorted(dice.sample(range(steps // 20, steps * 3 // 4), len(acts))), acts))
     print(trainyard("interrupt", job, "--every", EVERY, "--notice", NOTICE, "--seed", "7"), end="")
     # On a machine so busy that a start takes longer than two faults are apart, nothing would ever end.
