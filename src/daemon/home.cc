@@ -13,6 +13,8 @@ namespace ty::daemon {
 
 namespace {
 constexpr std::uint16_t kDefaultPort = 4545;
+constexpr milliseconds kLockPatience{1500};
+constexpr milliseconds kLockLook{20};
 
 std::uint16_t last_port(const sys::fs::path& home) {
     try {
@@ -26,6 +28,13 @@ std::uint16_t last_port(const sys::fs::path& home) {
 
 sys::FileLock lock_home(const sys::fs::path& home) {
     sys::FileLock lock = sys::FileLock::try_acquire(home / "daemon.lock");
+    // A daemon that was killed while it started an agent holds the lock on in that child until the
+    // child has become the agent: a matter of moments.
+    const Deadline patience = Deadline::in(kLockPatience);
+    while (!lock.is_held() && !patience.passed()) {
+        (void)sys::pause(Deadline::in(kLockLook), {});
+        lock = sys::FileLock::try_acquire(home / "daemon.lock");
+    }
     if (!lock.is_held())
         throw_error(Code::conflict, "",
                     "another daemon is using {}; stop it with `trainyard down --home {}`",
