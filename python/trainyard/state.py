@@ -58,6 +58,13 @@ class State:
         own["_told"] = _Told()
         own["_answered"] = None  # "request" or "signal", once saved for it
         atexit.register(_wait_at_exit, weakref.ref(self))
+        if background in ("auto", "fork"):
+            self._prepare()
+
+    def _prepare(self):
+        """Make the first save as quick as the later ones."""
+        background.use_huge_pages([_bare(value).state_dict() if _is_stateful(value) else value
+                                   for value in self._values.values()])
 
     # ---- plain values are attributes
 
