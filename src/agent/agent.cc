@@ -5,6 +5,7 @@
 #include "agent/life.h"
 #include "agent/orders.h"
 #include "agent/partition.h"
+#include "agent/presence.h"
 #include "agent/uplink.h"
 #include "agent/verdict.h"
 #include "aws/aws.h"
@@ -28,21 +29,6 @@ namespace {
 
 constexpr milliseconds kTransferLimit = 24h;
 constexpr milliseconds kPlanPatience = 30s;
-
-void write_pid_file(const sys::fs::path& folder) {
-    sys::ProcessStat stat;
-    (void)sys::read_process(::getpid(), stat);
-    // Not synced to the disk: it has to survive this process, not the machine.
-    sys::write_file(folder / "agent.pid.new", format("{} {}\n", ::getpid(), stat.start_ticks));
-    sys::fs::rename(folder / "agent.pid.new", folder / "agent.pid");
-}
-
-/// The engine's lock travels with us; the job must not hold it on.
-void keep_lock() {
-    const char* text = std::getenv("TRAINYARD_LOCK_FD");
-    const auto number = text != nullptr ? parse_int(text) : std::nullopt;
-    if (number && *number > 2) (void)::fcntl(static_cast<int>(*number), F_SETFD, FD_CLOEXEC);
-}
 
 /// Clients of the job's object storage. While the network is cut their requests wait, as if they
 /// were lost and repeated.

@@ -4,6 +4,7 @@
 #include "agent/launcher/coordinator/coordinator_host.h"
 #include "agent/network/parcel.h"
 #include "agent/network/switch.h"
+#include "agent/presence.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -61,20 +62,6 @@ ElasticJob read_elastic(const Json& document) {
     const auto checkpoints = document.find("checkpoints");
     job.has_checkpoints = checkpoints != document.end() && *checkpoints == true;
     return job;
-}
-
-/// By this the engine knows us, should it die before it has noted our number.
-void write_pid_file(const sys::fs::path& folder) {
-    sys::ProcessStat stat;
-    (void)sys::read_process(::getpid(), stat);
-    sys::write_file(folder / "agent.pid.new", format("{} {}\n", ::getpid(), stat.start_ticks));
-    sys::fs::rename(folder / "agent.pid.new", folder / "agent.pid");
-}
-
-void keep_lock() {
-    const char* text = std::getenv("TRAINYARD_LOCK_FD");
-    const auto number = parse_int(text != nullptr ? text : "");
-    if (number && *number > 2) (void)::fcntl(static_cast<int>(*number), F_SETFD, FD_CLOEXEC);
 }
 
 /// Two for each host, and a thousand hosts may come.
