@@ -5,11 +5,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 RELEASE := build/release
 DEV := build/dev
+ALGORITHMS := build/algorithms
 BIN := $(CURDIR)/$(RELEASE)/bin
 JOBS ?= $(shell nproc)
 STAGE ?=
 
-.PHONY: help demo test build bench fmt lint fuzz generate clean packages python
+.PHONY: help demo test build platform algorithms bench fmt lint fuzz generate clean packages python
 
 help:
 	@echo "make demo   train a real model through the SageMaker SDK on this machine"
@@ -24,11 +25,19 @@ packages:
 python: packages
 	@tools/python_env.sh
 
-build: packages
+build: platform algorithms
+
+# Daemon, agent and command: no LibTorch, no Python.
+platform: packages
 	@cmake --preset release >/dev/null
 	@cmake --build $(RELEASE) -j $(JOBS)
 
-demo: build python
+# The built-in training programs, on the LibTorch of the Python environment.
+algorithms: packages python
+	@tools/algorithms.sh $(ALGORITHMS) $(BIN)/algorithms
+	@cmake --build $(ALGORITHMS) -j $(JOBS)
+
+demo: platform python
 	@examples/demo.sh $(BIN)
 
 test: build python

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes the Python environments of the examples and tests under .venv/.
 #
-#   tools/python_env.sh [train v2 v3]   make those that are missing or out of date
+#   tools/python_env.sh [train v2 v3 hf]   make those that are missing or out of date
 #   tools/python_env.sh --lock v2       write requirements/v2.lock anew from requirements/v2.txt
 #
 # requirements/<name>.txt pins what is asked for, requirements/<name>.lock everything below it.
-# `train` is what training programs run in. `v2` and `v3` are the clients; they see the packages of
+# `train` is what training programs run in. `v2`, `v3` and `hf` see the packages of
 # `train` through a .pth file, so that torch is downloaded and stored once.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 python=${TRAINYARD_PYTHON:-/usr/bin/python3}
-clients=" v2 v3 "
+clients=" v2 v3 hf "
 
 fail() {
     echo "python_env: $*" >&2
@@ -83,7 +83,7 @@ lock() {
         sed -E 's/\+[a-z0-9.]+$//' >"$root/requirements/$name.lock"
 }
 
-[[ $# -gt 0 ]] || set -- train v2 v3
+[[ $# -gt 0 ]] || set -- train v2 v3 hf
 mkdir -p "$root/.venv"
 exec 9>"$root/.venv/.lock"
 flock 9

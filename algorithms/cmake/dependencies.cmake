@@ -1,0 +1,22 @@
+# LibTorch from the wheel that Python scripts train with; the rest from Debian packages.
+find_package(Threads REQUIRED)
+find_package(Torch REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-cpp)
+find_path(ALG_DOCTEST_INCLUDE doctest/doctest.h REQUIRED)
+# Gloo inside LibTorch is complete, but the wheel leaves its headers out.
+find_path(ALG_GLOO_INCLUDE gloo/context.h REQUIRED)
+
+add_library(alg_torch INTERFACE)
+target_include_directories(alg_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+target_link_libraries(alg_torch INTERFACE ${TORCH_LIBRARIES})
+target_compile_definitions(alg_torch INTERFACE USE_C10D_GLOO)
+
+# As in the main project. LibTorch's headers are system headers.
+add_library(alg_warnings INTERFACE)
+target_compile_options(alg_warnings INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow
+                                              -Wswitch-enum -Wno-missing-field-initializers -Werror
+                                              -Wno-error=maybe-uninitialized)

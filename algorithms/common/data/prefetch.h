@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Items made ahead on threads and handed out in order.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace alg {
+
+/// next() returns make(first), make(first + 1), … make(last - 1), then nothing. `make` is called on
+/// `threads` threads, at most `ahead` items before the one asked for; it must be safe to call
+/// concurrently. An exception of make(k) is thrown by the next() that would have returned item k.
+template <typename T>
+class Prefetch {
+public:
+    Prefetch(std::int64_t first, std::int64_t last, int threads, int ahead,
+             std::function<T(std::int64_t)> make)
+        : next_(first), given_(first), last_(last), ahead_(ahead), make_(std::move(make)) {
+        for (int i = 0; i < threads; ++i)
+            threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    }
+    ~Prefetch() {
+        for (std::jthread& thread : threads_) thread.request_stop();
+        {
+            const std::lock_guard lock(mutex_);
+            stopped_ = true;
+        }
+        changed_.notify_all();
+    }
+    Prefetch(const Prefetch&) = delete;
+    Prefetch& operator=(const Prefetch&) = delete;
+
+    std::optional<T> next() {
+        std::unique_lock lock(mutex_);
+        if (given_ >= last_) return std::nullopt;
+        changed_.wait(lock, [this] { return ready_.contains(given_); });
+        Slot slot = std::move(ready_.extract(given_).mapped());
+        ++given_;
+        lock.unlock();
+        changed_.notify_all();
+        if (slot.error) std::rethrow_exception(slot.error);
+        return std::move(slot.item);
+    }
+
+private:
+    struct Slot {
+        std::optional<T> item;
+        std::exception_ptr error;
+    };
+    void work(const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        while (true) {
+            changed_.wait(lock,
+                          [this] { return stopped_ || next_ >= last_ || next_ < given_ + ahead_; });
+            if (stopped_ || stop.stop_requested() || next_ >= last_) return;
+            const std::int64_t number = next_++;
+            lock.unlock();
+            Slot slot;
+            try {
+                slot.item = make_(number);
+            } catch (...) {
+                slot.error = std::current_exception();
+            }
+            lock.lock();
+            ready_.emplace(number, std::move(slot));
+            changed_.notify_all();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<std::int64_t, Slot> ready_;
+    std::int64_t next_, given_;
+    const std::int64_t last_;
+    const int ahead_;
+    bool stopped_ = false;
+    const std::function<T(std::int64_t)> make_;
+    std::vector<std::jthread> threads_;
+};
+
+}  // namespace alg
