@@ -14,6 +14,10 @@ add_library(alg_torch INTERFACE)
 target_include_directories(alg_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(alg_torch INTERFACE ${TORCH_LIBRARIES})
 target_compile_definitions(alg_torch INTERFACE USE_C10D_GLOO)
+# Without it at::parallel_for is a plain loop in our code. The runtime is the libgomp.so.1 beside
+# LibTorch: one name, loaded once, one pool of threads.
+target_compile_options(alg_torch INTERFACE -fopenmp)
+target_link_options(alg_torch INTERFACE -fopenmp)
 
 # As in the main project. LibTorch's headers are system headers.
 add_library(alg_warnings INTERFACE)

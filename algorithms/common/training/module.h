@@ -35,6 +35,8 @@ protected:
     void child(const std::string& name, Module& module);
 
 private:
+    void collect(const std::string& prefix, std::vector<Parameter>& into) const;
+
     std::vector<std::unique_ptr<Parameter>> own_;
     std::vector<std::pair<std::string, Module*>> children_;
 };
