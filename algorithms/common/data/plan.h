@@ -27,12 +27,16 @@ enum class Fill {
     tokens,         ///< sum of lengths <= size: nothing is padded
 };
 /// Cuts a stream into batches, in order. A sample longer than `size` forms a batch of its own.
+/// `drop_last` leaves out a last batch that is not full; counted in tokens, the last one in any
+/// case.
 std::vector<Indices> batched(const Indices& samples, std::span<const std::int32_t> lengths,
                              Fill fill, std::int64_t size, bool drop_last);
 /// Groups samples whose lengths fall into the same bucket (upper bounds, ascending; longer ones:
-/// the last), then cuts each bucket with `fill`; buckets are emptied in the stream's order.
+/// the last), then cuts each bucket with `fill`. Batches come in the order in which they were full,
+/// what remains in the buckets at the end.
 std::vector<Indices> bucketed(const Indices& samples, std::span<const std::int32_t> lengths,
-                              std::span<const std::int32_t> bounds, Fill fill, std::int64_t size);
+                              std::span<const std::int32_t> bounds, Fill fill, std::int64_t size,
+                              bool drop_last = false);
 
 struct PlanOptions {
     std::uint64_t seed = 1;
@@ -47,8 +51,9 @@ struct PlanOptions {
     int accumulate = 1;  ///< micro-batches per rank and update
 };
 
-/// The batches of one epoch. With shuffle, batches come in random order (sorting alone would train
-/// short samples together in time).
+/// The batches of one epoch. With shuffle, sorted and bucketed batches come in random order
+/// (sorting alone would train short samples together in time). Throws Failure for options that make
+/// no sense.
 class EpochPlan {
 public:
     /// All samples are shared by all ranks: micro-batch m of update u on rank r is batch

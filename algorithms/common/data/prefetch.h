@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Items made ahead on threads and handed out in order.
+// Items made ahead on threads and handed out in order. One thread calls next().
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -9,7 +10,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace alg {
@@ -22,17 +25,17 @@ class Prefetch {
 public:
     Prefetch(std::int64_t first, std::int64_t last, int threads, int ahead,
              std::function<T(std::int64_t)> make)
-        : next_(first), given_(first), last_(last), ahead_(ahead), make_(std::move(make)) {
-        for (int i = 0; i < threads; ++i)
+        : next_(first),
+          given_(first),
+          last_(last),
+          ahead_(std::max(ahead, 1)),  // the one asked for is always made
+          make_(std::move(make)) {
+        for (int i = 0; i < std::max(threads, 1); ++i)
             threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
     }
+    /// Waits for the calls of `make` that are running; no further one is started.
     ~Prefetch() {
-        for (std::jthread& thread : threads_) thread.request_stop();
-        {
-            const std::lock_guard lock(mutex_);
-            stopped_ = true;
-        }
-        changed_.notify_all();
+        for (std::jthread& thread : threads_) thread.request_stop();  // all, before one is joined
     }
     Prefetch(const Prefetch&) = delete;
     Prefetch& operator=(const Prefetch&) = delete;
@@ -57,9 +60,8 @@ private:
     void work(const std::stop_token& stop) {
         std::unique_lock lock(mutex_);
         while (true) {
-            changed_.wait(lock,
-                          [this] { return stopped_ || next_ >= last_ || next_ < given_ + ahead_; });
-            if (stopped_ || stop.stop_requested() || next_ >= last_) return;
+            changed_.wait(lock, stop, [this] { return next_ >= last_ || next_ < given_ + ahead_; });
+            if (stop.stop_requested() || next_ >= last_) return;
             const std::int64_t number = next_++;
             lock.unlock();
             Slot slot;
@@ -75,12 +77,11 @@ private:
     }
 
     std::mutex mutex_;
-    std::condition_variable changed_;
+    std::condition_variable_any changed_;
     std::map<std::int64_t, Slot> ready_;
     std::int64_t next_, given_;
     const std::int64_t last_;
     const int ahead_;
-    bool stopped_ = false;
     const std::function<T(std::int64_t)> make_;
     std::vector<std::jthread> threads_;
 };
