@@ -43,7 +43,7 @@ demo: platform python
 test: build python
 	@cmake --preset dev >/dev/null
 	@cmake --build $(DEV) -j $(JOBS)
-	@TRAINYARD_BIN=$(BIN) ctest --test-dir $(DEV) --output-on-failure --schedule-random --timeout 900 $(if $(STAGE),-L '^$(STAGE)$$')
+	@TRAINYARD_BIN=$(BIN) ctest --test-dir $(DEV) --output-on-failure --schedule-random --timeout 900 -j 2 $(if $(STAGE),-L '^$(STAGE)$$')
 
 bench: packages python
 	@tools/python_env.sh bench
