@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The encoder BERT and ERNIE 1.0 share (post-norm), its heads, and the weights' names in Hugging
 // Face's files.
+//
+// Parameters have Hugging Face's names but for the fused "attention.self.qkv". A model registers
+// its parts as the children "bert" (Encoder), "bert.pooler" (Pooler), "cls.predictions"
+// (MaskedLmHead), "cls.seq_relationship" and "classifier" (LinearHead).
 #pragma once
 
 #include "common/files/tensors.h"
@@ -21,6 +25,9 @@ struct EncoderConfig {
 /// intermediate: 4 * hidden when absent. Throws Failure listing all wrong or missing values with
 /// the file's name.
 EncoderConfig read_encoder_config(const fs::path& file, const EncoderConfig& standard);
+/// Hugging Face's config.json of a BertModel of that shape; add "architectures" and what else a
+/// task needs.
+nlohmann::json hugging_face_config(const EncoderConfig& config);
 
 /// Inputs of a batch, packed.
 struct EncoderInput {
@@ -60,9 +67,13 @@ public:
     MaskedLmHead(const EncoderConfig& config, const torch::Tensor& shared_embedding,
                  std::uint64_t key);
     torch::Tensor forward(const torch::Tensor& selected) const;  ///< [n, hidden] -> [n, vocabulary]
+    /// cross_entropy_sum(forward(selected), labels) without all logits in memory at once: the one
+    /// to train with.
+    CrossEntropy loss(const torch::Tensor& selected, const torch::Tensor& labels) const;
 
 private:
     EncoderConfig config_;
+    torch::Tensor transform(const torch::Tensor& selected) const;
     torch::Tensor weight_, bias_, norm_scale_, norm_bias_, decoder_, decoder_bias_;
 };
 
@@ -76,8 +87,13 @@ private:
 };
 
 /// Weights under Hugging Face's names of BertForSequenceClassification / BertForPreTraining
-/// ("bert.embeddings.…"), our fused query-key-value split in three, and back.
+/// ("bert.embeddings.…"), our fused query-key-value split in three; copies nothing but that, all
+/// contiguous. A shared decoder is left out, as Hugging Face does.
 NamedTensors to_hugging_face(const std::vector<Parameter>& parameters);
+/// Back: also accepts the older "gamma" and "beta", encoders saved without the prefix "bert." or
+/// with "ernie."; drops position_ids and copies that Hugging Face ties (decoder.bias;
+/// decoder.weight when it equals the word embeddings). Throws Failure when a part of query, key and
+/// value is missing.
 NamedTensors from_hugging_face(const NamedTensors& weights);
 
 }  // namespace alg

@@ -9,6 +9,11 @@
 
 namespace alg {
 
+/// x weight^T + bias, as at::linear (`bias` may be undefined); through oneDNN where that is faster
+/// than the BLAS.
+torch::Tensor affine(const torch::Tensor& x, const torch::Tensor& weight,
+                     const torch::Tensor& bias = {});
+
 /// Inverted dropout. The mask is a function of (pass.key, site, element number) alone: nothing is
 /// stored but the key, threads do not matter.
 torch::Tensor dropout(const torch::Tensor& x, double p, Pass& pass);
@@ -40,7 +45,7 @@ torch::Tensor attention(const torch::Tensor& qkv, const Packed& shape, std::int6
 /// class weights (the caller divides by the weights' sum), without keeping the probabilities twice.
 /// correct: rows whose largest logit is the label.
 struct CrossEntropy {
-    torch::Tensor sum;  ///< scalar, differentiable
+    torch::Tensor sum;  ///< scalar float32, differentiable
     std::int64_t correct = 0;
 };
 CrossEntropy cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& labels,
