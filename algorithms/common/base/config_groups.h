@@ -18,9 +18,10 @@ struct Configuration {
     std::vector<std::string> chosen;            ///< "model=tiny"
 };
 
-/// Composes `folder`/`name`.yaml, the files of its defaults list and the overrides, later ones over
-/// earlier ones. Throws Failure naming file and line: bad YAML, unknown group or choice (with the
-/// choices there are), a value that is no scalar, the same key in two groups.
+/// Composes the files of the defaults list of `folder`/`name`.yaml in their order, that file's own
+/// values (where `_self_` stands in the list; else last, as in Hydra) and the overrides, later ones
+/// over earlier ones. Throws Failure naming file and line: bad YAML, unknown group or choice (with
+/// the choices there are), a value that is no scalar, the same key in two groups.
 Configuration compose(const std::filesystem::path& folder, const std::string& name,
                       const std::vector<std::string>& overrides);
 

@@ -16,6 +16,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace alg {
@@ -35,7 +37,7 @@ public:
     void integer(const std::string& name, std::int64_t* target, Range range,
                  const std::string& help);
     void number(const std::string& name, double* target, Range range, const std::string& help);
-    /// true/false/1/0/yes/no in any case.
+    /// true/false/1/0/yes/no/on/off in any case.
     void flag(const std::string& name, bool* target, const std::string& help);
     void text(const std::string& name, std::string* target, const std::string& help);
     void choice(const std::string& name, std::string* target, std::vector<std::string> choices,
@@ -55,18 +57,39 @@ public:
         bool ignored = false;
     };
     std::vector<Row> describe() const;
+    /// All names read() accepts, with aliases and ignored ones.
     std::vector<std::string> names() const;
     /// Every value in force, as text, for the file stored with the model.
     std::map<std::string, std::string> values() const;
+    /// One line per hyperparameter, for a terminal.
+    std::string help() const;
+    /// describe() as JSON: a list of objects.
+    std::string to_json() const;
 
 private:
-    struct Parameter;
+    using Target = std::variant<std::monostate, std::int64_t*, double*, bool*, std::string*>;
+    struct Parameter {
+        Row row;
+        Target target;  ///< nothing: ignored
+        Range range;
+        std::vector<std::string> choices;
+    };
+    using Value = std::variant<std::monostate, std::int64_t, double, bool, std::string>;
+
+    Parameter& add(const std::string& name, const std::string& type, Target target,
+                   const std::string& help);
+    const Parameter* find(const std::string& name) const;
+    static std::string parse(const Parameter& parameter, const std::string& text, Value& value);
+    std::string unknown(const std::string& name) const;
+
     std::string program_;
-    std::vector<Row> rows_;
-    std::vector<void*> targets_;
-    std::vector<Range> ranges_;
-    std::vector<std::vector<std::string>> choices_;
+    std::vector<Parameter> parameters_;
+    std::vector<std::pair<std::string, std::string>> aliases_;  ///< other name -> declared name
 };
+
+/// Answers `--help` (text) and `--describe` (JSON) on stdout; true when there was one of them and
+/// the program is done.
+bool answer_help(int argc, const char* const* argv, const Hyperparameters& declared);
 
 /// Closest names by edit distance, best first; at most `count`.
 std::vector<std::string> nearest(const std::string& name, const std::vector<std::string>& known,
