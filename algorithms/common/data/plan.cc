@@ -6,6 +6,8 @@
 #include "common/base/error.h"
 #include "common/base/random.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>

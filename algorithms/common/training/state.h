@@ -6,13 +6,17 @@
 #include "common/files/tensors.h"
 #include "common/training/module.h"
 #include "common/training/optimizer.h"
+#include "common/training/signals.h"
 
-#include <atomic>
-#include <functional>
+#include <chrono>
+#include <map>
 #include <memory>
-#include <thread>
+#include <optional>
+#include <string>
 
 namespace alg {
+
+class Group;
 
 /// Where training stands besides tensors. Everything random is a function of seed and position.
 struct Position {
@@ -26,14 +30,23 @@ struct Position {
     std::vector<double> loss_scale;
     std::map<std::string, double> numbers;     ///< best accuracy, meters
     std::map<std::string, std::string> texts;  ///< "program", fingerprint of data and configuration
+
+    bool operator==(const Position&) const = default;
 };
 
 struct StateOptions {
     fs::path folder;                 ///< files state-<update>.pt
     std::int64_t every_updates = 0;  ///< 0: only when asked
     double every_seconds = 0;
-    int keep = 3;
+    int keep = 3;        ///< newest files that stay
     bool writer = true;  ///< rank 0; other ranks only read
+    /// Texts a file's position must have to be resumed, such as {"program", "masked-lm"}.
+    std::map<std::string, std::string> must_match;
+    /// The launcher's way of asking: the file appears; a save is made at once, it is removed when
+    /// that is durable, and the launcher is given `leave_within` to end this process before another
+    /// update is made. Empty: what TRAINYARD_CHECKPOINT_REQUEST names, if it is set.
+    fs::path request_file;
+    std::chrono::milliseconds leave_within{10'000};
 };
 
 /// Saving: copies are taken on a thread of its own while the next forward and backward run
@@ -45,12 +58,18 @@ public:
     StateKeeper(StateOptions options, std::vector<Parameter> model, Optimizer& optimizer);
     /// Waits for a save that is being written.
     ~StateKeeper();
+    StateKeeper(const StateKeeper&) = delete;
+    StateKeeper& operator=(const StateKeeper&) = delete;
 
     /// Loads the newest file that is whole and fits into model and optimiser (in place) and returns
     /// its position; torn or foreign files are named in a warning and passed over. nullopt: none. A
     /// state of another shape or program throws Failure with the remedy. Removes temporary files of
     /// killed writers.
     std::optional<Position> resume();
+    /// The same for all ranks of a group together, each calling it: the newest state that any of
+    /// them has in its folder (shared or not) is what all get, over the network from the first rank
+    /// that has it. Nothing is sent when nobody has one. Fails on all ranks when it fails on one.
+    std::optional<Position> resume(Group& group);
 
     /// After every update: starts a save when it is due or was asked for (SIGUSR1, or request()).
     /// While one is being written the next due save waits for its turn, training does not.
@@ -69,6 +88,7 @@ public:
     struct Report {
         double waited = 0, longest = 0;
         std::int64_t written = 0, failed = 0;
+        std::int64_t newest = -1;  ///< update of the newest state known to be on disk
     };
     Report report() const;
 
@@ -76,10 +96,5 @@ private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
-
-/// Handles SIGTERM (stop after this update, save, exit 143) and SIGUSR1 (save). Call once in
-/// main().
-void watch_signals();
-bool stop_requested() noexcept;
 
 }  // namespace alg
