@@ -2,6 +2,7 @@
 // Files that are either whole or not there.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string_view>
@@ -14,5 +15,10 @@ namespace alg {
 void write_atomically(const std::filesystem::path& file,
                       const std::function<void(const std::filesystem::path&)>& write);
 void write_text_atomically(const std::filesystem::path& file, std::string_view text);
+
+/// Temporary names are ".<name>.<16 hex digits>.tmp": hidden, and what watchers of checkpoint
+/// folders pass over. Removes those that killed writers left in `folder` (not below it) and returns
+/// how many; call it while nobody writes there. A folder that does not exist has none.
+std::size_t remove_temporaries(const std::filesystem::path& folder);
 
 }  // namespace alg
