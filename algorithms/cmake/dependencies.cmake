@@ -1,6 +1,9 @@
 # LibTorch from the wheel that Python scripts train with; the rest from Debian packages.
 find_package(Threads REQUIRED)
+# The wheel keeps kineto inside libtorch_cpu, and LibTorch's own script warns that it is not beside it.
+set(CMAKE_MESSAGE_LOG_LEVEL ERROR)
 find_package(Torch REQUIRED)
+unset(CMAKE_MESSAGE_LOG_LEVEL)
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)

@@ -48,8 +48,13 @@ endfunction()
 
 function(alg_programs)
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/*/train.cc)
-    list(GET TORCH_LIBRARIES 0 unused)
     get_filename_component(torch_lib ${TORCH_INSTALL_PREFIX}/lib ABSOLUTE)
+    # All a program needs besides the system's libraries; wheels for CUDA find NVIDIA's beside torch.
+    set(libraries "\"${torch_lib}\"")
+    get_filename_component(nvidia ${TORCH_INSTALL_PREFIX}/../nvidia ABSOLUTE)
+    if(EXISTS ${nvidia})
+        string(APPEND libraries ", \"${nvidia}\"")
+    endif()
     foreach(path ${found})
         get_filename_component(folder ${path} DIRECTORY)
         get_filename_component(program ${folder} NAME)
@@ -58,6 +63,6 @@ function(alg_programs)
                                                     BUILD_RPATH ${torch_lib})
         # What the platform needs to know to run it as an image.
         file(GENERATE OUTPUT ${ALG_OUTPUT}/${program}.json CONTENT
-             "{\"image\": \"trainyard/${program}\", \"program\": \"${program}\", \"libraries\": [\"${torch_lib}\"]}\n")
+             "{\"image\": \"trainyard/${program}\", \"program\": \"${program}\", \"libraries\": [${libraries}], \"torch\": \"${Torch_VERSION}\"}\n")
     endforeach()
 endfunction()
