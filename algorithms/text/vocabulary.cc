@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/random.h"
 #include "text/lines.h"
+#include "text/unicode.h"
 #include "text/wordpiece.h"
 
 #include <bit>
@@ -50,6 +51,7 @@ Vocabulary Vocabulary::read(const std::filesystem::path& file) {
     while (reader.next(line)) {
         const std::int64_t at = reader.number();
         const auto fields = numbered(line);
+        if (!is_utf8(line)) fail("{}:{}: is not UTF-8", file.string(), at);
         if (at == 1) with_ids = fields.has_value();
         if (!with_ids) {
             tokens.push_back(line);

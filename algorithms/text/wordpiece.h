@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,7 +39,7 @@ private:
 struct WordPieceOptions {
     bool lower_case = true;     ///< also strips accents, as BERT does
     bool split_chinese = true;  ///< space around CJK characters
-    int longest_word = 100;     ///< characters; longer words are [UNK]
+    int longest_word = 100;     ///< characters, at most 250; longer words are [UNK]
 };
 
 /// Immutable after construction; any thread.
@@ -45,7 +47,10 @@ class WordPiece {
 public:
     WordPiece(Vocabulary vocabulary, WordPieceOptions options = {});
     /// Appends the ids of `text` (UTF-8; invalid bytes count as U+FFFD) without [CLS] and [SEP].
-    void encode(std::string_view text, std::vector<std::int32_t>& ids) const;
+    /// "[CLS]", "[SEP]", "[MASK]", "[PAD]" and "[UNK]" written in the text are those tokens, as in
+    /// Hugging Face's. At most `most` ids: what follows is not looked at.
+    void encode(std::string_view text, std::vector<std::int32_t>& ids,
+                std::size_t most = std::numeric_limits<std::size_t>::max()) const;
     /// [CLS] a [SEP] (b [SEP]), cut to `longest` as Hugging Face's longest_first; types: 0 for a, 1
     /// for b.
     struct Encoded {
@@ -55,11 +60,15 @@ public:
     Encoded encode_pair(std::string_view a, std::string_view b, bool has_b,
                         std::size_t longest) const;
     const Vocabulary& vocabulary() const { return vocabulary_; }
+    const WordPieceOptions& options() const { return options_; }
 
 private:
     Vocabulary vocabulary_;
     WordPieceOptions options_;
     std::int32_t unknown_, cls_, sep_;
+    struct Tables;  ///< characters and pieces, ready for the inner loop
+    std::shared_ptr<const Tables> tables_;
+    class Scanner;
 };
 
 }  // namespace alg
