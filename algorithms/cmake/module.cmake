@@ -59,6 +59,10 @@ function(alg_programs)
         get_filename_component(folder ${path} DIRECTORY)
         get_filename_component(program ${folder} NAME)
         add_subdirectory(${folder})
+        if(NOT TARGET ${program})
+            message(WARNING "${folder} has a train.cc but its CMakeLists.txt adds no program ${program}")
+            continue()
+        endif()
         set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${ALG_OUTPUT}
                                                     BUILD_RPATH ${torch_lib})
         # What the platform needs to know to run it as an image.
