@@ -40,7 +40,9 @@ std::unique_ptr<Group> make_group(const Place& place, torch::Device device,
                                   std::chrono::milliseconds timeout);
 
 /// Gives every parameter a gradient that is a view into one of a few flat buckets, and sums each
-/// bucket over the group as soon as the last of its gradients is complete.
+/// bucket over the group as soon as the last of its gradients is complete. In a world of one
+/// gradients stay as autograd made them: no buckets, no copies, and none for a parameter that was
+/// not used (optimisers count that as zeros).
 class GradientBuckets {
 public:
     GradientBuckets(const std::vector<Parameter>& parameters, Group& group,
@@ -51,7 +53,11 @@ public:
     /// The next backward is the update's last: buckets are summed as they fill. Otherwise they only
     /// accumulate.
     void expect_last();
-    /// Wait for all sums (buckets whose parameters got no gradient are summed here, as zeros).
+    /// Starts the sums that the backward pass has not started (all without overlap; buckets whose
+    /// parameters got no gradient are summed as zeros). What is summed over the group after this
+    /// call is summed after the buckets on every rank.
+    void start_rest();
+    /// start_rest(), then wait for all sums.
     void finish();
     /// Of everything, after finish(); one pass over the buckets.
     double norm() const;

@@ -110,7 +110,7 @@ TEST_CASE("AdamW gives what LibTorch's fused step gives") {
     }
     const auto state = optimizer->state();
     for (std::size_t i = 0; i < 2; ++i) {
-        CHECK(difference(ours.parameters[i].value, theirs.parameters[i].value) < 2e-6);
+        CHECK(difference(ours.parameters[i].value, theirs.parameters[i].value) < 4e-6);
         CHECK(difference(state[i].second, m[i]) < 1e-7);
         CHECK(difference(state[3 + i].second, v[i]) < 1e-7);
     }

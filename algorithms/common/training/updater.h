@@ -7,6 +7,7 @@
 #include "common/training/precision.h"
 #include "common/training/schedule.h"
 
+#include <functional>
 #include <span>
 
 namespace alg {
@@ -50,6 +51,9 @@ public:
     GradientBuckets& buckets() { return buckets_; }
 
 private:
+    void add(std::size_t index, const torch::Tensor& value);
+    std::vector<double> summed();
+
     std::vector<Parameter> parameters_;
     Optimizer& optimizer_;
     Schedule schedule_;
@@ -59,7 +63,9 @@ private:
     GradientBuckets buckets_;
     std::int64_t updates_ = 0, skipped_ = 0;
     std::size_t micro_ = 0, micros_ = 0;
-    std::vector<double> totals_, sums_, weights_;
+    torch::Tensor totals_;  ///< of each term: what its sum is divided by
+    std::unique_ptr<Group::Pending> totals_coming_;
+    std::vector<torch::Tensor> sums_;  ///< of each term, and last the loss; this rank's
 };
 
 }  // namespace alg
