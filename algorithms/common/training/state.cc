@@ -234,6 +234,10 @@ void StateKeeper::save_now(const Position& position) {
     if (impl_->options.writer) impl_->save_now(position);
 }
 
+bool StateKeeper::is_saving() const {
+    return !impl_->is_idle();
+}
+
 void StateKeeper::request() noexcept {
     request_save();
 }

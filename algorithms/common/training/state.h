@@ -79,6 +79,8 @@ public:
     /// Save now and wait until it is on disk. Throws Failure when it cannot be written (training
     /// must know at the end).
     void save_now(const Position& position);
+    /// A save is being copied or written.
+    bool is_saving() const;
     /// A save on the next after_update(), from any thread or a signal handler.
     static void request() noexcept;
 
