@@ -45,11 +45,11 @@ test: build python
 	@cmake --build $(DEV) -j $(JOBS)
 	@TRAINYARD_BIN=$(BIN) ctest --test-dir $(DEV) --output-on-failure --schedule-random --timeout 900 -j 2 $(if $(STAGE),-L '^$(STAGE)$$')
 
-bench: packages python
+bench: packages python algorithms
 	@tools/python_env.sh bench
 	@cmake --preset bench >/dev/null
 	@cmake --build build/bench -j $(JOBS)
-	@bench/run.sh build/bench/bin
+	@ALGORITHMS_BIN=$(BIN)/algorithms bench/run.sh build/bench/bin
 
 fuzz: packages
 	@cmake --preset fuzz >/dev/null
