@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--limit", type=int, default=0, help="only so many rows of each file; for figures")
     parser.add_argument("--updates", type=int, default=0, help="stop after so many; 0: all epochs")
     parser.add_argument("--no-test", action="store_true", help="train only")
+    parser.add_argument("--uncounted", type=int, default=1, help="updates before samples_per_s is measured")
     parser.add_argument("--save", help="write a checkpoint at the end and tell how long it takes")
     o = parser.parse_args()
 
@@ -119,7 +120,10 @@ def main():
             optimizer.zero_grad()
             done += 1
             if first is None:
-                first, start = seconds_since_start(), time.monotonic()
+                first = seconds_since_start()
+                print(f"first update, Loss {loss.item():0.4f}", flush=True)
+            if done <= o.uncounted:
+                start = time.monotonic()
             else:
                 samples += len(batch["labels"])
         trained += time.monotonic() - start

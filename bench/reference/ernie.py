@@ -156,7 +156,9 @@ def train(o):
         loss, word_loss, hits = do_update(model, optimizer, as_tensors(batch), rate_at(update, o), o)
         losses.append(loss)
         if first is None:
-            first, start = seconds_since_start(), time.monotonic()
+            first = seconds_since_start()
+        if update < o.uncounted:
+            start = time.monotonic()
         else:
             tokens += int(batch["lengths"].sum())
             padded += batch["tokens"].size
@@ -232,6 +234,7 @@ def main():
     parser.add_argument("--fused", action="store_true", help="AdamW(fused=True)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--valid-batches", type=int, default=-1, help="0: no validation; -1: all")
+    parser.add_argument("--uncounted", type=int, default=1, help="updates before real_tokens_per_s is measured")
     parser.add_argument("--save", help="write a checkpoint at the end and tell how long it takes")
     o = parser.parse_args()
     if not o.replay and not o.data:
