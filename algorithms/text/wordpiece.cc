@@ -135,8 +135,9 @@ struct WordPiece::Tables {
 /// One call of encode().
 class WordPiece::Scanner {
 public:
-    Scanner(const WordPiece& owner, const Tables& tables, std::vector<std::int32_t>& ids)
-        : owner_(owner), tables_(tables), ids_(ids) {}
+    Scanner(const WordPiece& owner, const Tables& tables, std::vector<std::int32_t>& ids,
+            std::vector<std::string>* words = nullptr)
+        : owner_(owner), tables_(tables), ids_(ids), words_(words) {}
 
     void scan(std::string_view text, std::size_t most) {
         using enum Tables::Kind;
@@ -165,7 +166,10 @@ public:
                     continue;
                 case alone:
                     end_word();
-                    if (byte != '[' || !special(text, begun, at))
+                    if (byte == '[' && special(text, begun, at)) break;
+                    if (words_ != nullptr)
+                        normalise(code), end_word();
+                    else
                         ids_.push_back(static_cast<std::int32_t>(value));
                     break;
                 case slow:
@@ -204,7 +208,9 @@ private:
     void end_word() {
         if (word_.characters == 0) return;
         if (word_.characters > static_cast<std::size_t>(owner_.options_.longest_word)) {
-            ids_.push_back(owner_.unknown_);
+            if (words_ == nullptr) ids_.push_back(owner_.unknown_);
+        } else if (words_ != nullptr) {
+            words_->emplace_back(word_.bytes.data(), word_.size);
         } else {
             const std::int32_t id =
                 tables_.begin.find(word_.prefix[word_.size], word_.bytes.data(), word_.size);
@@ -303,6 +309,7 @@ private:
     const WordPiece& owner_;
     const Tables& tables_;
     std::vector<std::int32_t>& ids_;
+    std::vector<std::string>* words_;  ///< instead of ids
     Word word_;
     std::vector<std::pair<int, std::uint32_t>> waiting_;
     std::vector<std::uint32_t> parts_;
@@ -365,6 +372,11 @@ WordPiece::WordPiece(Vocabulary vocabulary, WordPieceOptions options)
 void WordPiece::encode(std::string_view text, std::vector<std::int32_t>& ids,
                        std::size_t most) const {
     Scanner(*this, *tables_, ids).scan(text, most);
+}
+
+void WordPiece::words(std::string_view text, std::vector<std::string>& into) const {
+    std::vector<std::int32_t> unused;
+    Scanner(*this, *tables_, unused, &into).scan(text, std::numeric_limits<std::size_t>::max());
 }
 
 WordPiece::Encoded WordPiece::encode_pair(std::string_view a, std::string_view b, bool has_b,

@@ -51,6 +51,8 @@ public:
     /// Hugging Face's. At most `most` ids: what follows is not looked at.
     void encode(std::string_view text, std::vector<std::int32_t>& ids,
                 std::size_t most = std::numeric_limits<std::size_t>::max()) const;
+    /// Appends the words of `text` after normalisation, before any vocabulary.
+    void words(std::string_view text, std::vector<std::string>& into) const;
     /// [CLS] a [SEP] (b [SEP]), cut to `longest` as Hugging Face's longest_first; types: 0 for a, 1
     /// for b.
     struct Encoded {

@@ -32,7 +32,7 @@ def english():
         skip(f"no {name}")
     with zipfile.ZipFile(name) as archive:
         text = b"".join(archive.read(n) for n in archive.namelist() if "rt-polarity" in n)
-    return text.decode("latin-1").splitlines()
+    return text.decode("utf-8").splitlines()
 
 
 def train_vocabulary(lines, file):
