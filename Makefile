@@ -33,7 +33,8 @@ platform: packages
 	@cmake --build $(RELEASE) -j $(JOBS)
 
 # The built-in training programs, on the LibTorch of the Python environment.
-algorithms: packages python
+algorithms: packages
+	@tools/python_env.sh train
 	@tools/algorithms.sh $(ALGORITHMS) $(BIN)/algorithms
 	@cmake --build $(ALGORITHMS) -j $(JOBS)
 
