@@ -3,8 +3,9 @@
 #include "common/export/script_model.h"
 #include "common/files/atomic_file.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/GradMode.h>
@@ -28,20 +29,22 @@ struct Folder {
     bool empty() const { return fs::is_empty(path); }
 };
 
-/// Deterministic values in about [-1, 1] without generators.
-at::Tensor waves(at::IntArrayRef shape, double step) {
+/// Values in [-1, 1] as if drawn, the same everywhere.
+at::Tensor noise(at::IntArrayRef shape, double step) {
     std::int64_t count = 1;
     for (const std::int64_t size : shape) count *= size;
     return at::arange(count, at::TensorOptions().dtype(at::kDouble))
         .mul(step)
         .sin()
+        .mul(43758.5453)
+        .frac()
         .to(at::kFloat)
         .view(shape);
 }
 
 struct Layers {
-    at::Tensor w1 = waves({512, 256}, 0.7).div_(16), b1 = waves({512}, 0.3);
-    at::Tensor w2 = waves({256, 512}, 1.1).div_(16), b2 = {};
+    at::Tensor w1 = noise({512, 256}, 0.7).div_(16), b1 = noise({512}, 0.3);
+    at::Tensor w2 = noise({256, 512}, 1.1).div_(16), b2 = {};
 
     at::Tensor operator()(const at::Tensor& x) const {
         return at::linear(at::linear(x, w1, b1).relu(), w2);
@@ -87,7 +90,7 @@ std::string problem(const std::function<void()>& body) {
 TEST_CASE("a tree of modules answers as the trained layers, before and after saving") {
     const Folder folder;
     const Layers layers;
-    const at::Tensor x = waves({3, 256}, 0.9), mask = waves({3, 1}, 2.0);
+    const at::Tensor x = noise({3, 256}, 0.9), mask = noise({3, 1}, 2.0);
     const torch::jit::Module module = layers.script(false).module();
     const double plain = save_checked(module, folder.path / "m.ts", {x}, {layers(x)}, 1e-6);
     CHECK(plain <= 1e-6);
@@ -113,7 +116,7 @@ TEST_CASE("parameters are listed by their paths and are the trained tensors them
 TEST_CASE("the int8 form is about a quarter of the size and answers nearly the same") {
     const Folder folder;
     const Layers layers;
-    const at::Tensor x = waves({16, 256}, 0.9), expected = layers(x);
+    const at::Tensor x = noise({16, 256}, 0.9), expected = layers(x);
     const double scale = expected.abs().max().item<double>();
     const double apart = save_checked(layers.script(true).module(), folder.path / "q.ts", {x},
                                       {expected}, 0.05 * scale);
@@ -129,7 +132,7 @@ TEST_CASE("the int8 form is about a quarter of the size and answers nearly the s
 TEST_CASE("an export that answers otherwise is refused and leaves no file") {
     const Folder folder;
     const Layers layers;
-    const at::Tensor x = waves({3, 256}, 0.9);
+    const at::Tensor x = noise({3, 256}, 0.9);
     const torch::jit::Module module = layers.script(false).module();
     const auto save = [&](const std::vector<at::Tensor>& expected) {
         return problem([&] { save_checked(module, folder.path / "m.ts", {x}, expected, 1e-4); });
@@ -156,7 +159,7 @@ TEST_CASE("methods that do not compile are refused in words") {
 
 TEST_CASE("a folder that cannot be written to is a failure that names the file") {
     const Layers layers;
-    const at::Tensor x = waves({3, 256}, 0.9);
+    const at::Tensor x = noise({3, 256}, 0.9);
     const std::string said = problem([&] {
         save_checked(layers.script(false).module(), "/dev/null/m.ts", {x}, {layers(x)}, 1e-4);
     });

@@ -14,19 +14,22 @@ namespace {
 
 using namespace alg;
 
-at::Tensor waves(at::IntArrayRef shape, std::int64_t count, double step) {
+/// Values in [-1, 1] as if drawn, the same everywhere.
+at::Tensor noise(at::IntArrayRef shape, std::int64_t count, double step) {
     return at::arange(count, at::TensorOptions().dtype(at::kDouble))
         .mul(step)
         .sin()
+        .mul(43758.5453)
+        .frac()
         .to(at::kFloat)
         .view(shape);
 }
 
 ScriptModel model(bool quantised) {
     ScriptModel inner("Inner");
-    inner.linear("first", waves({512, 256}, 512 * 256, 0.7).div(16), waves({512}, 512, 0.3),
+    inner.linear("first", noise({512, 256}, 512 * 256, 0.7).div(16), noise({512}, 512, 0.3),
                  quantised);
-    inner.linear("second", waves({8, 512}, 8 * 512, 1.1).div(16), {}, quantised);
+    inner.linear("second", noise({8, 512}, 8 * 512, 1.1).div(16), {}, quantised);
     inner.define(
         "def forward(self, x: Tensor) -> Tensor:\n"
         "    return self.second.forward(torch.relu(self.first.forward(x)))\n");
@@ -46,7 +49,7 @@ ScriptModel model(bool quantised) {
 
 void run(const fs::path& folder) {
     const c10::NoGradGuard no_gradient;
-    const at::Tensor x = waves({4, 256}, 4 * 256, 0.9);
+    const at::Tensor x = noise({4, 256}, 4 * 256, 0.9);
     Dictionary expected{{"x", x}};
     for (const bool quantised : {false, true}) {
         const torch::jit::Module made = model(quantised).module();

@@ -31,10 +31,17 @@ std::string plain_text(const std::exception& problem) {
     return error != nullptr ? error->what_without_backtrace() : problem.what();
 }
 
+struct Silence : c10::WarningHandler {
+    void process(const c10::Warning& /*warning*/) override {}
+};
+
 /// The packed int8 form of a layer: a scale for each row, so that one row with large weights does
 /// not cost the others their precision; symmetric, because the kernels require it.
 c10::IValue pack(const at::Tensor& weight, const at::Tensor& bias) {
     const c10::NoGradGuard no_gradient;
+    // LibTorch 2.13 announces that quantised tensors will go; nothing a user could act on.
+    Silence silent;
+    const c10::WarningUtils::WarningHandlerGuard quiet(&silent);
     const at::Tensor rows = weight.detach().cpu().to(at::kFloat).contiguous();
     const at::Tensor scales = rows.abs().amax({1}).div(127).clamp_min(1e-12).to(at::kDouble);
     const at::Tensor zeros = at::zeros({rows.size(0)}, at::TensorOptions().dtype(at::kLong));

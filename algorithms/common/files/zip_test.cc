@@ -92,7 +92,7 @@ TEST_CASE("the same name twice is refused") {
 
 TEST_CASE("records that overlap are refused") {
     std::string content =
-        archive({{"a/x", std::string(200, '1')}, {"a/y", std::string(200, '2')}, {"a/z", ""}});
+        archive({{"a/x", std::string(2000, '1')}, {"a/y", std::string(2000, '2')}, {"a/z", ""}});
     // Both entries of the directory point to the first record's header.
     std::size_t entry = content.find("PK\x01\x02");
     for (int i = 0; i < 3; ++i, entry = content.find("PK\x01\x02", entry + 1)) {
