@@ -223,6 +223,7 @@ void GradientBuckets::finish() {
     for (State::Bucket& bucket : state_->buckets) {
         bucket.sum->wait();
     }
+    state_->last = false;
 }
 
 double GradientBuckets::norm() const {

@@ -77,6 +77,12 @@ public:
     void sum(torch::Tensor& tensor) override { start_sum(tensor)->wait(); }
 
     void broadcast(torch::Tensor& tensor, int root) override {
+        if (tensor.device().type() != device_.type()) {
+            torch::Tensor there = tensor.to(device_);
+            broadcast(there, root);
+            tensor.copy_(there);
+            return;
+        }
         std::vector<torch::Tensor> list{tensor.detach()};
         c10d::BroadcastOptions options;
         options.rootRank = root;
@@ -91,7 +97,7 @@ public:
 
     std::unique_ptr<Pending> start_sum(torch::Tensor& tensor) override {
         // Small lists come as CPU tensors whatever the device.
-        if (tensor.device() != device_) {
+        if (tensor.device().type() != device_.type()) {
             torch::Tensor there = tensor.to(device_);
             sum(there);
             tensor.copy_(there);

@@ -173,7 +173,7 @@ int be_rank(int argc, char** argv) {
         rank.scene == "talk" ? talk(rank) : train(rank);
     } catch (const std::exception& error) {
         std::ofstream(std::string(argc > 3 ? argv[3] : "failed") + ".error") << error.what();
-        fputs(error.what(), stderr);
+        fmt::print(stderr, "{}\n", error.what());
         return 1;
     }
     return 0;
@@ -331,7 +331,7 @@ TEST_CASE("a rank that is killed is named by the others at once") {
     CHECK(ranks.wait(1) == -SIGKILL);
     const auto start = std::chrono::steady_clock::now();
     CHECK(ranks.wait(0) == 1);
-    CHECK(std::chrono::steady_clock::now() - start < 10s);
+    CHECK(std::chrono::steady_clock::now() - start < 30s);
     CHECK(ranks.error(0).find("rank 0 of 2 could not sum: lost the connection to a rank on algo-1 "
                               "(127.0.0.1)") != std::string::npos);
 }
