@@ -42,13 +42,13 @@ public:
                           Pass& pass, const Mask& mask) const {
         const torch::Tensor mixed = attention(affine(x, qkv_weight_, qkv_bias_), shape, c.heads,
                                               c.attention_dropout, mask, pass);
-        const torch::Tensor attended =
-            add_dropout_norm(x, affine(mixed, out_weight_, out_bias_), c.dropout, norm1_scale_,
-                             norm1_bias_, c.norm_epsilon, pass);
-        const torch::Tensor inner =
-            bias_activation(affine(attended, up_weight_), up_bias_, c.activation);
-        return add_dropout_norm(attended, affine(inner, down_weight_, down_bias_), c.dropout,
-                                norm2_scale_, norm2_bias_, c.norm_epsilon, pass);
+        const torch::Tensor attended = affine_dropout_norm(
+            x, mixed, {out_weight_, out_bias_, norm1_scale_, norm1_bias_, c.norm_epsilon},
+            c.dropout, pass);
+        const torch::Tensor inner = affine_activation(attended, up_weight_, up_bias_, c.activation);
+        return affine_dropout_norm(
+            attended, inner, {down_weight_, down_bias_, norm2_scale_, norm2_bias_, c.norm_epsilon},
+            c.dropout, pass);
     }
 
 private:

@@ -38,8 +38,8 @@ MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const torch::Tensor& sha
 
 torch::Tensor MaskedLmHead::transform(const torch::Tensor& selected) const {
     Pass pass;
-    return add_dropout_norm(bias_activation(affine(selected, weight_), bias_, config_.activation),
-                            {}, 0, norm_scale_, norm_bias_, config_.norm_epsilon, pass);
+    return add_dropout_norm(affine_activation(selected, weight_, bias_, config_.activation), {}, 0,
+                            norm_scale_, norm_bias_, config_.norm_epsilon, pass);
 }
 
 torch::Tensor MaskedLmHead::forward(const torch::Tensor& selected) const {
@@ -47,7 +47,7 @@ torch::Tensor MaskedLmHead::forward(const torch::Tensor& selected) const {
 }
 
 CrossEntropy MaskedLmHead::loss(const torch::Tensor& selected, const torch::Tensor& labels) const {
-    return cross_entropy_sum(forward(selected), labels);
+    return affine_cross_entropy(transform(selected), decoder_, decoder_bias_, labels);
 }
 
 LinearHead::LinearHead(std::int64_t hidden, std::int64_t classes, double deviation,

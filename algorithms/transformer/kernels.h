@@ -23,10 +23,21 @@ torch::Tensor add_dropout_norm(const torch::Tensor& x, const torch::Tensor& y, d
                                const torch::Tensor& scale, const torch::Tensor& bias,
                                double epsilon, Pass& pass);
 
+/// add_dropout_norm of x and affine(inner, weight, bias): the end of both halves of a layer.
+struct NormedLayer {
+    torch::Tensor weight, bias, norm_scale, norm_bias;
+    double epsilon;
+};
+torch::Tensor affine_dropout_norm(const torch::Tensor& x, const torch::Tensor& inner,
+                                  const NormedLayer& layer, double p, Pass& pass);
+
 /// x + bias, then the activation; one pass forward, one backward.
 enum class Activation { relu, gelu };  ///< gelu: the exact one (erf)
 torch::Tensor bias_activation(const torch::Tensor& x, const torch::Tensor& bias,
                               Activation activation);
+/// The same of x weight^T.
+torch::Tensor affine_activation(const torch::Tensor& x, const torch::Tensor& weight,
+                                const torch::Tensor& bias, Activation activation);
 
 /// Which keys a query sees.
 struct Mask {
@@ -50,5 +61,8 @@ struct CrossEntropy {
 };
 CrossEntropy cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& labels,
                                const torch::Tensor& class_weights = {});
+/// The same of affine(x, weight, bias); the logits are in memory once, and become their gradient.
+CrossEntropy affine_cross_entropy(const torch::Tensor& x, const torch::Tensor& weight,
+                                  const torch::Tensor& bias, const torch::Tensor& labels);
 
 }  // namespace alg
