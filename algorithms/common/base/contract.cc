@@ -5,32 +5,16 @@
 #include "common/base/config_groups.h"
 #include "common/base/error.h"
 #include "common/base/json_file.h"
-#include "common/base/log.h"
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <new>
-#include <set>
-#include <sstream>
-
-#include <unistd.h>
 
 namespace alg {
 
 namespace {
 
 constexpr std::size_t kLongestValue = std::size_t{64} << 10;
-constexpr std::size_t kLongestFailure = 1024;
 constexpr const char* kOverrides = "config_overrides";
-
-fs::path root_folder() {
-    const char* other = std::getenv("TRAINYARD_OPT_ML");
-    return other != nullptr && *other != '\0' ? other : "/opt/ml";
-}
 
 bool of_platform(const std::string& name, const std::vector<std::string>& known) {
     if (name.starts_with("sagemaker_") || name == "_tuning_objective_metric") return true;
@@ -101,9 +85,13 @@ void read_channels(Contract& contract, const fs::path& root,
 }
 
 std::vector<std::string> words(const std::string& text) {
+    const char* const blank = " \t\r\n";
     std::vector<std::string> result;
-    std::istringstream stream(text);
-    for (std::string word; stream >> word;) result.push_back(word);
+    for (std::size_t at = text.find_first_not_of(blank); at != std::string::npos;) {
+        const std::size_t end = std::min(text.find_first_of(blank, at), text.size());
+        result.push_back(text.substr(at, end - at));
+        at = text.find_first_not_of(blank, end);
+    }
     return result;
 }
 
@@ -129,44 +117,12 @@ void add_configuration(Contract& contract, const fs::path& folder,
     }
 }
 
-/// Never in the middle of a UTF-8 character.
-std::string shortened(std::string text, std::size_t limit) {
-    if (text.size() <= limit) return text;
-    while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0U) == 0x80U) --limit;
-    text.resize(limit);
-    return text;
-}
-
-/// Where the failure file goes; empty: nowhere (a run from a shell that named no folder).
-fs::path failure_folder(int argc, const char* const* argv) {
-    for (int i = 1; i < argc; ++i) {
-        const std::string option = argv[i];
-        if (option == "--output" && i + 1 < argc) return argv[i + 1];
-        if (option.starts_with("--output=")) return option.substr(std::strlen("--output="));
-    }
-    const fs::path folder = root_folder() / "output";
-    std::error_code ignored;
-    return fs::is_directory(folder, ignored) ? folder : fs::path();
-}
-
-void report(int argc, const char* const* argv, fs::file_time_type started,
-            const std::string& message) {
-    std::string line = message;
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    const std::string program = argc > 0 ? fs::path(argv[0]).filename().string() : "program";
-    line = format("{}: {}\n", program, line);
-    if (::write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // nobody left to tell
-    const fs::path folder = failure_folder(argc, argv);
-    if (folder.empty()) return;
-    std::error_code absent;
-    const auto written = fs::last_write_time(folder / "failure", absent);
-    const char* processes = std::getenv("LOCAL_WORLD_SIZE");
-    const bool several = processes != nullptr && std::strcmp(processes, "1") != 0;
-    if (several && !absent && written >= started) return;
-    write_failure(folder, message);
-}
-
 }  // namespace
+
+fs::path contract_root() {
+    const char* other = std::getenv("TRAINYARD_OPT_ML");
+    return other != nullptr && *other != '\0' ? other : "/opt/ml";
+}
 
 const fs::path& Contract::channel(const std::string& name) const {
     const auto found = channels.find(name);
@@ -186,7 +142,7 @@ Contract read_contract(int argc, const char* const* argv, const std::vector<std:
                        const std::vector<std::string>& hyperparameters,
                        const fs::path& config_folder) {
     Contract contract;
-    const fs::path root = root_folder();
+    const fs::path root = contract_root();
     contract.model = root / "model";
     contract.checkpoints = root / "checkpoints";
     contract.output = root / "output";
@@ -217,42 +173,6 @@ Contract read_contract(int argc, const char* const* argv, const std::vector<std:
         contract.origin[name] = "command line";
     }
     return contract;
-}
-
-void write_failure(const fs::path& output, const std::string& message) noexcept {
-    try {
-        fs::create_directories(output);
-        const std::string text = shortened(message, kLongestFailure);
-        // Renamed into place: the agent may read at any time.
-        const fs::path temporary = output / format(".failure.{}", ::getpid());
-        std::FILE* file = std::fopen(temporary.c_str(), "we");
-        if (file == nullptr) return;
-        const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-        if (std::fclose(file) == 0 && whole)
-            fs::rename(temporary, output / "failure");
-        else
-            fs::remove(temporary);
-    } catch (...) {  // the reason is on stderr already
-    }
-}
-
-int run_program(int argc, const char* const* argv, int (*body)(int argc, const char* const* argv)) {
-    std::signal(SIGPIPE, SIG_IGN);  // a reader of stdout that goes away must not end the training
-    const fs::file_time_type started = fs::file_time_type::clock::now();
-    try {
-        return body(argc, argv);
-    } catch (const Failure& failure) {
-        report(argc, argv, started, failure.what());
-    } catch (const std::bad_alloc&) {
-        report(argc, argv, started, "out of memory; use smaller batches or a larger instance");
-    } catch (const std::exception& error) {
-        // LibTorch appends a backtrace to the first line.
-        const std::string text = error.what();
-        report(argc, argv, started, "internal error: " + text.substr(0, text.find('\n')));
-    } catch (...) {
-        report(argc, argv, started, "internal error of an unknown kind");
-    }
-    return 1;
 }
 
 }  // namespace alg

@@ -32,6 +32,9 @@ struct Contract {
     bool has_channel(const std::string& name) const { return channels.contains(name); }
 };
 
+/// /opt/ml, or what TRAINYARD_OPT_ML names.
+fs::path contract_root();
+
 /// Reads hyperparameters.json, inputdataconfig.json, resourceconfig.json under `root` (/opt/ml; the
 /// variable TRAINYARD_OPT_ML names another for tests), then the command line over them:
 /// `--<hyperparameter> value` or `--<hyperparameter>=value` for the names in `hyperparameters`
@@ -55,7 +58,8 @@ void write_failure(const fs::path& output, const std::string& message) noexcept;
 
 /// The main() of every program: runs `body`, turns Failure and other exceptions into one line on
 /// stderr and the failure file; returns the exit code (0, 1; 143 after SIGTERM was obeyed). Of
-/// several processes of a host the first one's failure stays: the others fail because of it.
+/// several processes of a host the first one's failure stays: the others fail because of it. A
+/// launcher finds the failure in TORCHELASTIC_ERROR_FILE, too.
 int run_program(int argc, const char* const* argv, int (*body)(int argc, const char* const* argv));
 
 }  // namespace alg

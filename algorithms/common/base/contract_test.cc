@@ -253,7 +253,10 @@ TEST_CASE("a failure becomes one line, the failure file and exit code 1") {
     CHECK(run([](int, const char* const*) -> int { throw std::runtime_error("a\nbacktrace"); }) ==
           1);
     CHECK(folder.read("output/failure") == "internal error: a");
+    ::setenv("TORCHELASTIC_ERROR_FILE", (folder.root / "error.json").c_str(), 1);
     CHECK(run([](int, const char* const*) -> int { throw std::bad_alloc(); }) == 1);
+    ::unsetenv("TORCHELASTIC_ERROR_FILE");
+    CHECK(folder.read("error.json").starts_with(R"({"message":{"extraInfo":{"timestamp":")"));
     CHECK(contains(folder.read("output/failure"), "out of memory"));
     CHECK(run([](int, const char* const*) -> int { throw 3; }) == 1);
     ::dup2(saved, STDERR_FILENO);
