@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving. Three threads touch it: the training thread calls everything public; the copier takes
-// copies, at normal priority, because training may have to wait for it; the writer puts them on
-// disk at low priority. A save goes idle -> copying -> writing -> idle and there is one at a time.
+// Saving. The training thread calls everything public; copiers take copies, at normal priority,
+// because training may have to wait for them; the writer gets the memory and puts copies on disk,
+// at low priority. A save goes idle -> copying -> writing -> idle and there is one at a time.
 #include "common/training/state.h"
 
 #include "common/base/error.h"
@@ -10,6 +10,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -47,10 +48,25 @@ private:
     sigset_t before_{};
 };
 
+// One thread copies some 5 GB/s, and nobody waits for less than a few dozen milliseconds of it.
+constexpr std::size_t kBytesPerCopier = std::size_t{256} << 20;
+
+std::size_t processors() {
+    return std::max<std::size_t>(1, std::thread::hardware_concurrency());
+}
+
+/// A thread that wakes up takes the processor from one that computes, unless it is of this policy.
+/// The share of time it gets is the same.
+void be_patient() {
+    const sched_param unused{};
+    ::sched_setscheduler(0, SCHED_BATCH, &unused);
+}
+
 /// This thread yields to training where both want a processor or the disk.
 void lower_priority() {
+    be_patient();
     // Linux: niceness belongs to a thread, and cannot be lowered again without privileges.
-    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10);
+    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 5);
     constexpr int kThisThread = 1, kBestEffort = 2, kLowest = 7;
     ::syscall(SYS_ioprio_set, kThisThread, 0, kBestEffort << 13 | kLowest);
 }
@@ -71,56 +87,84 @@ StateKeeper::Impl::Impl(StateOptions given, std::vector<Parameter> parameters,
         if (named != nullptr) options.request_file = named;
     }
     if (!options.writer) return;
-    prepare = options.every_updates > 0 || options.every_seconds > 0;
     const SignalsBlocked blocked;
-    copier = std::jthread([this](const std::stop_token& stop) { run_copier(stop); });
-    writer = std::jthread([this](const std::stop_token& stop) { run_writer(stop); });
+    writer = std::jthread([this] { run_writer(); });
+    const std::size_t useful = std::clamp<std::size_t>(copy.bytes() / kBytesPerCopier, 1, 4);
+    for (std::size_t i = 0; i < std::min<std::size_t>(useful, processors()); ++i)
+        copiers.emplace_back([this] { run_copier(); });
+    if (options.every_updates > 0 || options.every_seconds > 0) {
+        set_stage(Stage::preparing);
+        to_write.release();
+    }
 }
 
-void StateKeeper::Impl::run_copier(const std::stop_token& stop) {
-    if (prepare) {
-        try {
-            copy.prepare();
-        } catch (const Failure&) {
-            // said by the first save, which tries again
+StateKeeper::Impl::~Impl() {
+    stop.request_stop();
+    wait_until_idle();  // what was begun is written
+    to_write.release();
+    to_copy.release(static_cast<std::ptrdiff_t>(copiers.size()));
+}
+
+void StateKeeper::Impl::set_stage(Stage next) {
+    const int round = status / kRound;
+    status = round * kRound + static_cast<int>(next);
+    status.notify_all();
+}
+
+void StateKeeper::Impl::run_copier() {
+    be_patient();
+    while (true) {
+        to_copy.acquire();
+        int seen = status;
+        if (static_cast<Stage>(seen % kRound) != Stage::copying) {
+            if (stop.stop_requested()) return;
+            continue;  // the others were faster
         }
-    }
-    std::unique_lock lock(mutex);
-    while (changed.wait(lock, stop, [this] { return stage == Stage::copying; })) {
-        lock.unlock();
         copy.work();
         copy.wait();
-        lock.lock();
-        stage = Stage::writing;
-        changed.notify_all();
+        // Only the first one of this round passes it on. A slow one may find itself in a later
+        // round, whose copy is not complete.
+        const int copied =
+            seen - static_cast<int>(Stage::copying) + static_cast<int>(Stage::writing);
+        if (status.compare_exchange_strong(seen, copied)) to_write.release();
     }
 }
 
-void StateKeeper::Impl::run_writer(const std::stop_token& stop) {
+void StateKeeper::Impl::run_writer() {
     lower_priority();
-    std::unique_lock lock(mutex);
-    while (changed.wait(lock, stop, [this] { return stage == Stage::writing; })) {
-        const Position position = job;
-        const std::int64_t steps = job_steps;
-        lock.unlock();
-        std::string problem;
-        try {
-            write(position, steps);
-        } catch (const std::exception& error) {
-            problem = error.what();
-        }
-        lock.lock();
-        if (problem.empty()) {
-            ++report.written;
-            report.newest = position.update;
-            saved = position;
+    while (true) {
+        to_write.acquire();
+        const Stage now = stage();
+        if (now == Stage::preparing) {
+            prepare();
+        } else if (now == Stage::writing) {
+            write_job();
         } else {
-            ++report.failed;
-            warn("no checkpoint at update {}: {}; training goes on", position.update, problem);
+            return;  // the end
         }
-        stage = Stage::idle;
-        changed.notify_all();
+        set_stage(Stage::idle);
     }
+}
+
+void StateKeeper::Impl::prepare() {
+    try {
+        copy.prepare(stop.get_token());
+    } catch (const Failure&) {
+        // said by the first save, which tries again
+    }
+}
+
+void StateKeeper::Impl::write_job() {
+    try {
+        write(job, job_steps);
+    } catch (const std::exception& problem) {
+        count_failure(job, problem.what());
+    }
+}
+
+void StateKeeper::Impl::count_failure(const Position& position, const char* problem) {
+    ++failed;
+    warn("no checkpoint at update {}: {}; training goes on", position.update, problem);
 }
 
 void StateKeeper::Impl::write(const Position& position, std::int64_t steps) {
@@ -133,31 +177,36 @@ void StateKeeper::Impl::write(const Position& position, std::int64_t steps) {
     write_torch(state_file(options.folder, position.update), encode(state));
     remove_old_states(options.folder, position.update, options.keep, damaged);
     damaged.clear();
+    saved = position;
+    newest = position.update;
+    ++written;
 }
 
-void StateKeeper::Impl::start(const Position& position) {
+void StateKeeper::Impl::start_if_idle(const Position& position) {
+    const Stage now = stage();
+    if (now == Stage::unprepared) {
+        set_stage(Stage::preparing);  // the save begins after a later update
+        to_write.release();
+    }
+    if (now != Stage::idle) return;
     wanted = false;
     last_start = Clock::now();
     last_update = position.update;
+    job = position;
+    job_steps = optimizer.steps();
     copy.start();
     copying = true;
-    {
-        const std::lock_guard lock(mutex);
-        job = position;
-        job_steps = optimizer.steps();
-        stage = Stage::copying;
-    }
-    changed.notify_all();
-}
-
-bool StateKeeper::Impl::is_idle() {
-    const std::lock_guard lock(mutex);
-    return stage == Stage::idle;
+    const int round = (status / kRound + 1) % (1 << 20);
+    status = round * kRound + static_cast<int>(Stage::copying);
+    to_copy.release(static_cast<std::ptrdiff_t>(copiers.size()));
 }
 
 void StateKeeper::Impl::wait_until_idle() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [this] { return stage == Stage::idle; });
+    const auto at_rest = [](int now) {
+        const auto stage = static_cast<Stage>(now % kRound);
+        return stage == Stage::idle || stage == Stage::unprepared;
+    };
+    for (int now = status; !at_rest(now); now = status) status.wait(now);
     copying = false;
 }
 
@@ -186,11 +235,8 @@ void StateKeeper::Impl::save_now(const Position& position) {
     if (saved == position) return;
     copy.start();
     copy.wait();
+    set_stage(Stage::idle);  // prepared, if it was not
     write(position, optimizer.steps());
-    const std::lock_guard lock(mutex);
-    ++report.written;
-    report.newest = position.update;
-    saved = position;
 }
 
 StateKeeper::StateKeeper(StateOptions options, std::vector<Parameter> model, Optimizer& optimizer)
@@ -207,15 +253,12 @@ void StateKeeper::after_update(const Position& position) {
         try {
             impl.answer_launcher(position);
         } catch (const std::exception& problem) {
-            const std::lock_guard lock(impl.mutex);
-            ++impl.report.failed;
-            warn("no checkpoint at update {}: {}; training goes on", position.update,
-                 problem.what());
+            impl.count_failure(position, problem.what());
         }
         return;
     }
     if (take_save_request() || impl.is_due(position)) impl.wanted = true;
-    if (impl.wanted && impl.is_idle()) impl.start(position);
+    if (impl.wanted) impl.start_if_idle(position);
 }
 
 void StateKeeper::before_step() {
@@ -225,9 +268,8 @@ void StateKeeper::before_step() {
     impl.copy.wait();
     impl.copying = false;
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    const std::lock_guard lock(impl.mutex);
-    impl.report.waited += seconds;
-    impl.report.longest = std::max(impl.report.longest, seconds);
+    impl.waited += seconds;
+    impl.longest = std::max(impl.longest, seconds);
 }
 
 void StateKeeper::save_now(const Position& position) {
@@ -235,7 +277,8 @@ void StateKeeper::save_now(const Position& position) {
 }
 
 bool StateKeeper::is_saving() const {
-    return !impl_->is_idle();
+    const Impl::Stage stage = impl_->stage();
+    return stage == Impl::Stage::copying || stage == Impl::Stage::writing;
 }
 
 void StateKeeper::request() noexcept {
@@ -243,8 +286,12 @@ void StateKeeper::request() noexcept {
 }
 
 StateKeeper::Report StateKeeper::report() const {
-    const std::lock_guard lock(impl_->mutex);
-    return impl_->report;
+    const Impl& impl = *impl_;
+    return {.waited = impl.waited,
+            .longest = impl.longest,
+            .written = impl.written,
+            .failed = impl.failed,
+            .newest = impl.newest};
 }
 
 }  // namespace alg

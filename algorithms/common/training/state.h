@@ -52,7 +52,7 @@ struct StateOptions {
 /// Saving: copies are taken on a thread of its own while the next forward and backward run
 /// (parameters only change in Optimizer::step()), so training waits only in before_step(), and only
 /// when the copy is not complete by then. Files are {"model": {…}, "optimizer": {…}, "position":
-/// {…}} for torch.load.
+/// {…}} for torch.load. All functions but request() are the training thread's.
 class StateKeeper {
 public:
     StateKeeper(StateOptions options, std::vector<Parameter> model, Optimizer& optimizer);

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ public:
     StateCopy& operator=(const StateCopy&) = delete;
 
     /// Allocates the memory and touches every page of it, so that copying never waits for pages.
-    /// Any thread; the first one does it. Done by work() otherwise. Throws Failure: no memory.
-    void prepare();
+    /// Takes seconds where memory is scarce. Any thread; the first one does it. Done by work()
+    /// otherwise. Throws Failure: no memory, or stopped.
+    void prepare(const std::stop_token& stop = {});
     void start();
     /// Copies pieces until none is left to begin.
     void work() noexcept;
@@ -43,7 +45,7 @@ private:
     struct Piece {
         std::size_t tensor, offset, bytes;
     };
-    void allocate();
+    void allocate(const std::stop_token& stop);
 
     const NamedTensors live_;
     std::vector<Piece> pieces_;

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <thread>
 
 using namespace alg;
 
@@ -57,6 +58,7 @@ Times train(StateKeeper& keeper, Optimizer& optimizer, double seconds, int updat
     const int products = calibrate(a, seconds);
     Times times;
     Position position;
+    keeper.save_now(position);  // the memory for copies is there from now on
     for (int i = 0; i < updates; ++i) {
         const bool quiet = !keeper.is_saving();
         const double start = now();
@@ -91,6 +93,7 @@ int main(int argc, char** argv) {
     StateKeeper keeper({.folder = argv[1], .every_updates = std::atoll(argv[5]), .keep = 1},
                        model.parameters(), *optimizer);
     const Times times = train(keeper, *optimizer, std::atof(argv[3]) / 1000, std::atoi(argv[4]));
+    while (keeper.is_saving()) std::this_thread::yield();
     const auto report = keeper.report();
     say("{} M parameters, {} threads, {} saves: longest wait {:.1f} ms, all waits {:.1f} ms, "
         "longest "

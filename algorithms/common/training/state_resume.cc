@@ -126,8 +126,7 @@ std::optional<Position> StateKeeper::Impl::resume() {
         load(state, path);
         last_update = state.position.update;
         saved = state.position;
-        const std::lock_guard lock(mutex);
-        report.newest = update;
+        newest = update;
         return state.position;
     }
     return std::nullopt;

