@@ -10,7 +10,9 @@
 #include <ATen/ops/ones.h>
 #include <c10/core/GradMode.h>
 #include <doctest/doctest.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 using namespace alg;
@@ -155,6 +157,23 @@ TEST_CASE("methods that do not compile are refused in words") {
     });
     CHECK(said.find("methods of __torch__.Wrong") != std::string::npos);
     CHECK(said.find("no_such") != std::string::npos);
+}
+
+TEST_CASE("a full disk is a failure in words and leaves nothing") {
+    const Folder folder;
+    const Layers layers;
+    const at::Tensor x = noise({3, 256}, 0.9);
+    ::signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const rlimit limit{.rlim_cur = 300'000, .rlim_max = before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    const fs::path file = folder.path / "m.ts";
+    const std::string said =
+        problem([&] { save_checked(layers.script(false).module(), file, {x}, {layers(x)}, 1e-4); });
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    CHECK(said == file.string() + ": cannot write it: file too large");
+    CHECK(folder.empty());
 }
 
 TEST_CASE("a folder that cannot be written to is a failure that names the file") {

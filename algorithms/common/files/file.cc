@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -21,6 +22,16 @@ constexpr std::size_t kGather = std::size_t{256} << 10;
     fail("{}: cannot {}: {}", path.string(), what, error_text(number));
 }
 
+bool is_remote(int fd) {
+    constexpr long kFuse = 0x65735546, kNfs = 0x6969, kSmb2 = 0xfe534d42, kCifs = 0xff534d42,
+                   kPlan9 = 0x01021997, kCeph = 0x00c36400, kLustre = 0x0bd00bd0;
+    struct statfs status {};
+    if (::fstatfs(fd, &status) != 0) return false;
+    const long type = static_cast<long>(status.f_type);
+    return type == kFuse || type == kNfs || type == kSmb2 || type == kCifs || type == kPlan9 ||
+           type == kCeph || type == kLustre;
+}
+
 }  // namespace
 
 std::string error_text(int number) {
@@ -28,6 +39,18 @@ std::string error_text(int number) {
     if (!text.empty())
         text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
     return text;
+}
+
+std::string read_start(const std::filesystem::path& path, std::size_t most) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) fail_at(path, "open it", errno);
+    std::string bytes(most, '\0');
+    const ssize_t count = ::pread(fd, bytes.data(), most, 0);
+    const int error = errno;
+    ::close(fd);
+    if (count < 0) fail_at(path, "read it", error);
+    bytes.resize(static_cast<std::size_t>(count));
+    return bytes;
 }
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -84,6 +107,25 @@ void OutputFile::close() {
     if (::close(fd) != 0) fail_at(path_, "write it", errno);
 }
 
+int MappedFile::map(int fd) {
+    constexpr int kAccess = PROT_READ | PROT_WRITE, kKind = MAP_PRIVATE | MAP_NORESERVE;
+    void* at = is_remote(fd) ? ::mmap(nullptr, size_, kAccess, kKind | MAP_ANONYMOUS, -1, 0)
+                             : ::mmap(nullptr, size_, kAccess, kKind, fd, 0);
+    if (at == MAP_FAILED) return errno;
+    data_ = static_cast<std::byte*>(at);
+    return is_remote(fd) ? read_whole(fd) : 0;
+}
+
+int MappedFile::read_whole(int fd) {
+    for (std::size_t done = 0; done < size_;) {
+        const ssize_t count = ::pread(fd, data_ + done, size_ - done, static_cast<off_t>(done));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return count < 0 ? errno : EIO;  // it became shorter
+        done += static_cast<std::size_t>(count);
+    }
+    return 0;
+}
+
 MappedFile::MappedFile(const std::filesystem::path& path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) fail_at(path, "open it", errno);
@@ -91,17 +133,11 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     int error = ::fstat(fd, &status) == 0 ? 0 : errno;
     if (error == 0 && S_ISDIR(status.st_mode)) error = EISDIR;
     size_ = static_cast<std::size_t>(status.st_size);
-    if (error == 0 && size_ > 0) {
-        void* at =
-            ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-        if (at == MAP_FAILED) {
-            error = errno;
-        } else {
-            data_ = static_cast<std::byte*>(at);
-        }
-    }
+    if (error == 0 && size_ > 0) error = map(fd);
     ::close(fd);
-    if (error != 0) fail_at(path, "read it", error);
+    if (error == 0) return;
+    if (data_ != nullptr) ::munmap(data_, size_);
+    fail_at(path, "read it", error);
 }
 
 MappedFile::~MappedFile() {

@@ -24,6 +24,9 @@ inline Bytes as_bytes(std::string_view text) {
 /// "no space left on device": the system's words, in our style.
 std::string error_text(int number);
 
+/// The first bytes, at most `most`.
+std::string read_start(const std::filesystem::path& path, std::size_t most);
+
 class OutputFile {
 public:
     /// Creates or empties the file.
@@ -54,6 +57,8 @@ private:
 /// The bytes of a file, mapped privately: pages come from the page cache as they are touched, and
 /// somebody who writes into them gets a copy of the page; the file is never changed. Whoever
 /// replaces such a file must rename a new one over it; truncating it in place would kill readers.
+/// Files of network and user-space file systems are read whole instead: there a page that cannot be
+/// fetched any more would be a signal, not an error.
 class MappedFile {
 public:
     explicit MappedFile(const std::filesystem::path& path);
@@ -66,6 +71,9 @@ public:
     std::byte* writable(Bytes part) const { return data_ + (part.data() - data_); }
 
 private:
+    int map(int fd);
+    int read_whole(int fd);  ///< both: 0 or errno
+
     std::byte* data_ = nullptr;
     std::size_t size_ = 0;
 };

@@ -160,148 +160,177 @@ void PickleMachine::drop_state() {
         refuse(format("attributes for a {}, which are refused", kind_name(kind)));
 }
 
-bool PickleMachine::step() {
-    opcode_at_ = at_;
-    if (stack_.size() >= kMostNodes) refuse("too many objects at once");
-    const auto opcode = static_cast<std::uint8_t>(little(1));
+/// Numbers and texts.
+bool PickleMachine::step_scalar(std::uint8_t opcode) {
     switch (opcode) {
-        case 0x80:  // PROTO
-            if (const std::uint64_t version = little(1); version < 2 || version > 5)
-                refuse(format("pickle protocol {}, of which 2 to 5 are read", version));
-            return true;
-        case 0x95:
-            little(8);
-            return true;  // FRAME
-        case '.':
-            return false;  // STOP
-        case '(':
-            if (marks_.size() >= kMostMarks) refuse("marks nested too deep");
-            marks_.push_back(stack_.size());
-            return true;
-        case '0':
-            pop();
-            return true;  // POP
-        case '1':
-            pop_to_mark();
-            return true;  // POP_MARK
-        case '2':
-            push(top());
-            return true;  // DUP
         case 'N':
             push(kNone);
-            return true;
+            break;
         case 0x88:
             push(kTrue);
-            return true;
+            break;
         case 0x89:
             push(kFalse);
-            return true;
+            break;
         case 'J':
             push_integer(std::bit_cast<std::int32_t>(static_cast<std::uint32_t>(little(4))));
-            return true;
+            break;
         case 'K':
             push_integer(static_cast<std::int64_t>(little(1)));
-            return true;
+            break;
         case 'M':
             push_integer(static_cast<std::int64_t>(little(2)));
-            return true;
+            break;
         case 0x8a:
             push_long(little(1));
-            return true;
+            break;
         case 0x8b:
             push_long(little(4));
-            return true;
+            break;
         case 'G':
             push(add({.kind = Kind::number,
                       .number = std::bit_cast<double>(__builtin_bswap64(little(8)))}));
-            return true;
+            break;
         case 'U':
         case 0x8c:
             push_text(take(little(1)));
-            return true;
+            break;
         case 'T':
         case 'X':
             push_text(take(little(4)));
-            return true;
+            break;
         case 0x8d:
             push_text(take(little(8)));
-            return true;
+            break;
+        default:
+            return false;
+    }
+    return true;
+}
+
+/// Lists, tuples and dictionaries.
+bool PickleMachine::step_container(std::uint8_t opcode) {
+    switch (opcode) {
         case ']':
             push(add_children(Kind::list, {}));
-            return true;
+            break;
         case '}':
             push(add_children(Kind::dictionary, {}));
-            return true;
+            break;
         case ')':
             push_tuple(0);
-            return true;
+            break;
         case 0x85:
             push_tuple(1);
-            return true;
+            break;
         case 0x86:
             push_tuple(2);
-            return true;
+            break;
         case 0x87:
             push_tuple(3);
-            return true;
+            break;
         case 't':
             push(add_children(Kind::tuple, pop_to_mark()));
-            return true;
+            break;
         case 'a':
             extend(Kind::list, {pop()});
-            return true;
+            break;
         case 'e':
             extend(Kind::list, pop_to_mark());
-            return true;
+            break;
         case 's': {
             const std::uint32_t value = pop(), key = pop();
             extend(Kind::dictionary, {key, value});
-            return true;
+            break;
         }
         case 'u':
             extend(Kind::dictionary, pop_to_mark());
-            return true;
+            break;
+        default:
+            return false;
+    }
+    return true;
+}
+
+/// Names, calls, storages and the memo.
+bool PickleMachine::step_reference(std::uint8_t opcode) {
+    switch (opcode) {
         case 'q':
             remember(little(1));
-            return true;
+            break;
         case 'r':
             remember(little(4));
-            return true;
+            break;
         case 0x94:
             remember(memo_.size());
-            return true;  // MEMOIZE
+            break;  // MEMOIZE
         case 'h':
             recall(little(1));
-            return true;
+            break;
         case 'j':
             recall(little(4));
-            return true;
+            break;
         case 'c': {
             const std::string_view module = line();
             push_global(module, line());
-            return true;
+            break;
         }
         case 0x93: {  // STACK_GLOBAL
             const PickleNode name = node(pop()), module = node(pop());
             if (name.kind != Kind::text || module.kind != Kind::text)
                 refuse("a global without a name");
             push_global(module.text, name.text);
-            return true;
+            break;
         }
         case 'R': {
             const std::uint32_t arguments = pop();
             push(call(pop(), arguments));
-            return true;
+            break;
         }
         case 'Q':
             push_storage(pop());
-            return true;  // BINPERSID
+            break;  // BINPERSID
         case 'b':
             drop_state();
-            return true;
+            break;
         default:
-            refuse_opcode(opcode);
+            return false;
     }
+    return true;
+}
+
+bool PickleMachine::step() {
+    opcode_at_ = at_;
+    if (stack_.size() >= kMostNodes) refuse("too many objects at once");
+    const auto opcode = static_cast<std::uint8_t>(little(1));
+    switch (opcode) {
+        case '.':
+            return false;  // STOP
+        case 0x80:         // PROTO
+            if (const std::uint64_t version = little(1); version < 2 || version > 5)
+                refuse(format("pickle protocol {}, of which 2 to 5 are read", version));
+            return true;
+        case 0x95:
+            little(8);
+            return true;  // FRAME
+        case '(':
+            if (marks_.size() >= kMostMarks) refuse("marks nested too deep");
+            marks_.push_back(stack_.size());
+            return true;
+        case '0':
+            pop();
+            return true;
+        case '1':
+            pop_to_mark();
+            return true;
+        case '2':
+            push(top());
+            return true;  // DUP
+        default:
+            break;
+    }
+    if (step_scalar(opcode) || step_container(opcode) || step_reference(opcode)) return true;
+    refuse_opcode(opcode);
 }
 
 Pickle PickleMachine::run() {

@@ -40,7 +40,10 @@ private:
 
     [[noreturn]] void refuse(const std::string& what) const;
     [[noreturn]] void refuse_opcode(std::uint8_t opcode) const;
-    bool step();  ///< false after STOP
+    bool step();                            ///< false after STOP
+    bool step_scalar(std::uint8_t opcode);  ///< these: false when the opcode is none of theirs
+    bool step_container(std::uint8_t opcode);
+    bool step_reference(std::uint8_t opcode);
 
     Bytes take(std::uint64_t count);
     std::uint64_t little(int width);

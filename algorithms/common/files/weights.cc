@@ -22,9 +22,8 @@ fs::path file_in(const fs::path& folder) {
 }
 
 bool is_safetensors(const fs::path& path) {
-    const MappedFile file(path);
-    const std::string_view bytes = as_text(file.bytes());
-    return bytes.size() > 8 && bytes[8] == '{' && !bytes.starts_with("PK");
+    const std::string bytes = read_start(path, 9);
+    return bytes.size() == 9 && bytes[8] == '{' && !bytes.starts_with("PK");
 }
 
 const Value& state_dictionary(const Value& value) {
