@@ -94,6 +94,35 @@ TEST_CASE("hosts of a job find one another by name, and the daemon where it alwa
     }
 }
 
+TEST_CASE("a program of its own trains on all hosts, started by our launchers, which meet") {
+    if (!has_namespaces()) return;
+    JobRun job;
+    job.daemon.plan.hosts = {"algo-1", "algo-2"};
+    sys::write_file(job.dir().path() / "train",
+                    "#!/bin/sh\nprintf '%s\\n' \"rank $RANK of $WORLD_SIZE on $(hostname), meet at "
+                    "$MASTER_ADDR:$MASTER_PORT\"\n",
+                    0755);
+    plan::Environment& environment = job.daemon.plan.environment;
+    environment.toolkit = false;
+    environment.launcher = true;
+    environment.entrypoint = {(job.dir().path() / "train").string()};
+    environment.readable = {job.dir().path().string()};
+    job.daemon.plan.hyperparameters = {{"processes_per_host", "2"}};
+    if (!job.connect(2)) return;
+    job.start("algo-1");
+    job.start("algo-2");
+    for (const char* node : {"algo-1", "algo-2"}) {
+        REQUIRE(job.daemon.wait_for<plan::Collected>(node).has_value());
+        job.daemon.command(plan::Finish{}, node);
+    }
+    CHECK(job.wait("algo-1").outcome.kind == Kind::completed);
+    CHECK(job.wait("algo-2").outcome.kind == Kind::completed);
+    for (const char* line :
+         {"rank 0 of 4 on algo-1, meet at algo-1:", "rank 1 of 4 on algo-1, meet at algo-1:"})
+        CHECK(job.daemon.has_line(line));
+    CHECK(job.daemon.has_line("rank 3 of 4 on algo-2, meet at algo-1:", "algo-2"));
+}
+
 TEST_CASE("checkpoints are restored before the program and complete after it") {
     if (!has_namespaces()) return;
     JobRun job;

@@ -401,6 +401,58 @@ TEST_CASE("script mode runs Python with the toolkit's failure conventions") {
         "/bin/python train.py --lr 0.1 --verbose True\", exit code: 1"));
 }
 
+TEST_CASE("a program of its own runs as it is, or several times under our launcher") {
+    JobRun job;
+    sys::write_file(job.dir().path() / "train",
+                    "#!/bin/sh\nprintf '%s\\n' \"rank ${RANK:-none} of ${WORLD_SIZE:-none}, local "
+                    "${LOCAL_RANK:-none}, threads ${OMP_NUM_THREADS:-none}, $*\"\n"
+                    "cd \"${SAGEMAKER_BASE_DIR:-/opt/ml}\"; grep -q wrong "
+                    "input/config/hyperparameters.json || exit 0\n"
+                    "echo 'unknown hyperparameter wrong' > output/failure; exit 1\n",
+                    0755);
+    plan::Environment& environment = job.daemon.plan.environment;
+    environment.toolkit = false;
+    environment.launcher = true;
+    environment.entrypoint = {(job.dir().path() / "train").string()};
+    environment.readable = {job.dir().path().string()};
+    SUBCASE("as it is") {
+        CHECK(job.run().outcome.kind == Kind::completed);
+        CHECK(job.daemon.has_line("rank none of none, local none, threads none, train"));
+    }
+    SUBCASE("twice") {
+        job.daemon.plan.hyperparameters = {{"processes_per_host", "2"}};
+        job.daemon.plan.limits.cpus = 6;
+        CHECK(job.run().outcome.kind == Kind::completed);
+        CHECK(job.daemon.has_line("rank 0 of 2, local 0, threads 3, train"));
+        CHECK(job.daemon.has_line("rank 1 of 2, local 1, threads 3, train"));
+    }
+    SUBCASE("twice, in the process rung") {
+        ::setenv("TRAINYARD_SANDBOX", "process", 1);
+        job.daemon.plan.hyperparameters = {{"processes_per_host", "2"}};
+        const plan::Finished end = job.run();
+        ::unsetenv("TRAINYARD_SANDBOX");
+        CHECK(end.outcome.kind == Kind::completed);
+        CHECK(job.daemon.has_line("rank 1 of 2, local 1"));
+    }
+    SUBCASE("its own words are the reason of a failure") {
+        for (const char* processes : {"1", "2"}) {
+            CAPTURE(processes);
+            JobRun failing;
+            failing.daemon.plan.environment = environment;
+            failing.daemon.plan.hyperparameters = {{"wrong", "1"},
+                                                   {"processes_per_host", processes}};
+            const plan::Finished end = failing.run();
+            CHECK(end.outcome.kind == Kind::failed);
+            CHECK(end.outcome.reason.find("unknown hyperparameter wrong") != std::string::npos);
+        }
+    }
+    SUBCASE("a number of processes that is none is refused") {
+        job.daemon.plan.hyperparameters = {{"processes_per_host", "many"}};
+        CHECK(job.run().outcome.reason.find("processes_per_host: many is not a number") !=
+              std::string::npos);
+    }
+}
+
 TEST_CASE("an absent entry point is named with what is there instead") {
     JobRun job;
     job.source({{"other.py", ""}, {"lib/a.py", ""}}, "train.py");
@@ -516,6 +568,8 @@ int main(int argc, char** argv) {
     const std::string_view name = argv[0];
     if (name.ends_with("/torchrun") || name == "torchrun")
         leave(launch_main({argv + 1, argv + argc}));
+    if (argc >= 2 && std::string_view(argv[1]) == "launch")
+        leave(launch_main({argv + 2, argv + argc}));
     if (argc == 3 && std::string_view(argv[1]) == "network") return network_main(argv[2]);
     if (argc == 2 && std::string_view(argv[1]) == "coordinate") return coordinator_main();
     // Tests may run inside an agent's job; its variables are not ours.

@@ -127,6 +127,8 @@ images::Definition read_environment(Reader& reader, const toml::table& table) {
          {"code", text(out.code, "code")},
          {"toolkit",
           [&](const toml::node& node) { reader.value(node, prefix + "toolkit", out.toolkit); }},
+         {"launcher",
+          [&](const toml::node& node) { reader.value(node, prefix + "launcher", out.launcher); }},
          {"variables", [&](const toml::node& node) {
               reader.pairs(node, prefix + "variables", [&](std::string name, std::string value) {
                   out.variables.emplace_back(std::move(name), std::move(value));
@@ -235,6 +237,14 @@ void read_top(Reader& reader, const toml::table& table, Config& config) {
          {"interpreters",
           [&](const toml::node& node) {
               reader.strings(node, "interpreters", config.interpreters);
+          }},
+         {"algorithms",
+          [&](const toml::node& node) {
+              std::string folder;
+              reader.value(node, "algorithms", folder);
+              config.algorithms = folder;
+              if (!config.algorithms.is_absolute())
+                  reader.problem(node, "algorithms", "must be the full path of a folder");
           }},
          {"instance_map",
           [&](const toml::node& node) {

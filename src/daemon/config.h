@@ -27,6 +27,7 @@ struct Config {
     std::size_t max_running_jobs = 0;  ///< 0: by the number of cores
     seconds stop_grace{120};
     std::vector<std::string> interpreters;  ///< tried before those found at start
+    sys::fs::path algorithms;               ///< of the built-in programs; empty: beside the daemon
     std::map<std::string, std::string> instance_map;
     OtherHosts other_hosts = OtherHosts::tunnel;
     std::vector<images::Definition> environments;

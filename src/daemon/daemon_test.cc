@@ -27,6 +27,7 @@ role = "R"
 max_running_jobs = 7
 stop_grace_seconds = 3
 interpreters = ["/opt/venv"]
+algorithms = "/opt/algorithms"
 other_hosts = "refuse"
 currency = "EUR"
 [instance_map]
@@ -38,6 +39,7 @@ currency = "EUR"
 name = "ernie"
 match = ["*/ernie:*"]
 code = "/srv/ernie"
+launcher = true
 variables = { SAGEMAKER_PROGRAM = "train.py" }
 )",
                                        "config.toml");
@@ -50,7 +52,9 @@ variables = { SAGEMAKER_PROGRAM = "train.py" }
     CHECK(config.prices.at("ml.p3.2xlarge").on_demand == 3.825);
     CHECK(config.prices.at("ml.p3.2xlarge").spot == 1.1475);
     CHECK(config.prices.at("ml.m5.xlarge").spot == 1);
+    CHECK(config.algorithms == "/opt/algorithms");
     REQUIRE(config.environments.size() == 1);
+    CHECK(config.environments[0].launcher);
     CHECK(config.environments[0].variables.at(0).second == "train.py");
 }
 

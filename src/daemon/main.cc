@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/config.h"
-#include "daemon/interpreters.h"
+#include "daemon/environments.h"
 #include "daemon/wire.h"
 
 #include <nlohmann/json.hpp>
@@ -66,10 +66,7 @@ daemon::Config load(const std::map<std::string, std::string>& flags) {
 
 /// One JSON document for `trainyard doctor`.
 int print_environments(const daemon::Config& config) {
-    std::vector<images::Definition> definitions = config.environments;
-    for (images::Definition& definition : images::aws_framework_definitions())
-        definitions.push_back(std::move(definition));
-    const images::Catalogue catalogue(definitions, daemon::candidate_interpreters(config));
+    const images::Catalogue catalogue = daemon::open_catalogue(config);
     Json rows = Json::array();
     for (const auto& row : catalogue.rows())
         rows.push_back({{"name", row.name}, {"usable", row.usable}, {"state", row.state}});

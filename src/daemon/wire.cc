@@ -6,8 +6,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "daemon/environments.h"
 #include "daemon/home.h"
-#include "daemon/interpreters.h"
 #include "engine/local/local.h"
 #include "images/images.h"
 
@@ -26,13 +26,6 @@ plan::Credentials derive_credentials(const aws::Credentials& root, const Attempt
     const std::string seed =
         to_hex(hmac_sha256(as_bytes(root.secret_key), "attempt:" + attempt.str()));
     return {.access_key = "TYJB" + to_upper(seed.substr(0, 16)), .secret_key = seed.substr(16)};
-}
-
-std::vector<images::Definition> all_definitions(const Config& config) {
-    std::vector<images::Definition> definitions = config.environments;
-    for (images::Definition& definition : images::aws_framework_definitions())
-        definitions.push_back(std::move(definition));
-    return definitions;
 }
 
 sys::fs::path agent_binary() {
@@ -73,7 +66,7 @@ struct Daemon::Parts {
           logs(config.home / "logs", clock),
           metrics(db),
           tap(logs, db),
-          images(all_definitions(config), candidate_interpreters(config)),
+          images(open_catalogue(config)),
           listener(open_listener(config)),
           endpoint(format("http://{}:{}", config.listen, listener.port())),
           engine(engine::make_local({.agent = agent_binary(), .state = config.home})),

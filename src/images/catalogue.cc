@@ -67,8 +67,9 @@ std::string interpreter_of(const std::string& configured) {
 
 }  // namespace
 
-Catalogue::Catalogue(std::vector<Definition> definitions, std::vector<std::string> interpreters)
-    : definitions_(std::move(definitions)) {
+Catalogue::Catalogue(std::vector<Definition> definitions, std::vector<std::string> interpreters,
+                     sys::fs::path algorithms)
+    : definitions_(std::move(definitions)), algorithms_(std::move(algorithms)) {
     std::vector<std::string> candidates;
     for (Definition& definition : definitions_) {
         if (definition.python.empty()) continue;
@@ -111,6 +112,11 @@ bool needs_python(const Definition& definition) {
     return !definition.python.empty() || !definition.requires_modules.empty() || definition.toolkit;
 }
 
+/// Of one that needs no interpreter.
+std::string describe(const Definition& definition) {
+    return definition.description.empty() ? "this host's programs" : definition.description;
+}
+
 std::string why_unusable(const Definition& definition) {
     const std::string modules = join(definition.requires_modules, " and ");
     if (!definition.python.empty())
@@ -121,13 +127,21 @@ std::string why_unusable(const Definition& definition) {
 
 }  // namespace
 
+/// Configured ones come first, so that a name of ours can be given another meaning.
+std::vector<Definition> Catalogue::all_definitions() const {
+    std::vector<Definition> all = definitions_;
+    for (Definition& built_in : built_in_definitions(algorithms_))
+        all.push_back(std::move(built_in));
+    return all;
+}
+
 std::vector<std::string> Catalogue::nearest_images(const std::string& image) const {
-    const std::vector<Row> states = rows();
+    const std::vector<Definition> all = all_definitions();
     std::vector<std::string> known;
-    for (std::size_t i = 0; i < definitions_.size(); ++i) {
-        if (!states[i].usable) continue;
-        known.push_back(definitions_[i].name);
-        for (const std::string& glob : definitions_[i].match)
+    for (const Definition& definition : all) {
+        if (!row_of(definition).usable) continue;
+        known.push_back(definition.name);
+        for (const std::string& glob : definition.match)
             if (std::string name = repository_of(glob); name.find('*') == std::string::npos)
                 known.push_back(std::move(name));
     }
@@ -136,17 +150,31 @@ std::vector<std::string> Catalogue::nearest_images(const std::string& image) con
     return nearest(repository_of(image), known, 3);
 }
 
-plan::Environment Catalogue::resolve(const std::string& image) const {
-    const auto found =
-        std::ranges::find_if(definitions_, [&](const Definition& d) { return matches(d, image); });
-    if (found == definitions_.end()) {
+void Catalogue::refuse(const std::string& image) const {
+    const std::string nearest = join(nearest_images(image), ", ");
+    const bool ours = ("/" + image).find("/trainyard/") != std::string::npos;
+    if (ours && !algorithms_.empty()) {
         throw_error(Code::unsupported, "ImageNotMapped",
-                    "image \"{}\" is not mapped to an environment of this machine; nearest: {}; "
-                    "map it with "
-                    "[[environments]] match = [\"{}\"] in the configuration file",
-                    image, join(nearest_images(image), ", "), image);
+                    "image \"{}\" is not one of the built-in programs in {}; nearest: {}; build "
+                    "them with `make algorithms`",
+                    image, algorithms_.string(), nearest);
     }
+    throw_error(Code::unsupported, "ImageNotMapped",
+                "image \"{}\" is not mapped to an environment of this machine; nearest: {}; "
+                "map it with "
+                "[[environments]] match = [\"{}\"] in the configuration file",
+                image, nearest, image);
+}
+
+plan::Environment Catalogue::resolve(const std::string& image) const {
+    const std::vector<Definition> all = all_definitions();
+    const auto found =
+        std::ranges::find_if(all, [&](const Definition& d) { return matches(d, image); });
+    if (found == all.end()) refuse(image);
     const Definition& definition = *found;
+    if (!definition.unusable.empty())
+        throw_error(Code::unsupported, "EnvironmentUnavailable", "image \"{}\" cannot be used: {}",
+                    image, definition.unusable);
     plan::Environment environment{.name = definition.name,
                                   .image = image,
                                   .path = definition.path,
@@ -154,9 +182,10 @@ plan::Environment Catalogue::resolve(const std::string& image) const {
                                   .variables = definition.variables,
                                   .entrypoint = definition.entrypoint,
                                   .code = definition.code,
-                                  .toolkit = definition.toolkit};
+                                  .toolkit = definition.toolkit,
+                                  .launcher = definition.launcher};
     if (!needs_python(definition)) {
-        environment.description = "this host's programs";
+        environment.description = describe(definition);
         return environment;
     }
     const Probe* probe = choose(definition, probes());
@@ -186,22 +215,19 @@ plan::Environment Catalogue::resolve(const std::string& image) const {
     return environment;
 }
 
+Catalogue::Row Catalogue::row_of(const Definition& definition) const {
+    if (!definition.unusable.empty()) return {definition.name, definition.unusable, false};
+    if (!needs_python(definition)) return {definition.name, describe(definition), true};
+    const Probe* probe = choose(definition, probes());
+    if (probe == nullptr) return {definition.name, why_unusable(definition), false};
+    plan::Environment environment;
+    describe(definition, *probe, environment);
+    return {definition.name, environment.description, true};
+}
+
 std::vector<Catalogue::Row> Catalogue::rows() const {
     std::vector<Row> out;
-    for (const Definition& definition : definitions_) {
-        if (!needs_python(definition)) {
-            out.push_back({definition.name, "this host's programs", true});
-            continue;
-        }
-        const Probe* probe = choose(definition, probes());
-        if (probe == nullptr) {
-            out.push_back({definition.name, why_unusable(definition), false});
-            continue;
-        }
-        plan::Environment environment;
-        describe(definition, *probe, environment);
-        out.push_back({definition.name, environment.description, true});
-    }
+    for (const Definition& definition : all_definitions()) out.push_back(row_of(definition));
     return out;
 }
 

@@ -104,3 +104,71 @@ TEST_CASE("an interpreter that does not run or babbles is no candidate") {
     CHECK_FALSE(probe_python("/nonexistent/python").has_value());
     CHECK_FALSE(probe_python("/bin/true").has_value());
 }
+
+namespace {
+
+/// A folder with one built-in program, as its build leaves it.
+sys::fs::path algorithms_with(const sys::TempDir& dir, const std::string& name) {
+    const sys::fs::path folder = dir.path() / "algorithms";
+    sys::fs::create_directories(folder);
+    sys::fs::create_directories(dir.path() / "torch/lib");
+    sys::write_file(folder / name, "#!/bin/sh\n", 0755);
+    sys::write_file(folder / (name + ".json"),
+                    "{\"image\": \"trainyard/" + name + "\", \"program\": \"" + name +
+                        "\", \"libraries\": [\"" + (dir.path() / "torch/lib").string() +
+                        "\"], \"torch\": \"2.13.0\"}\n");
+    return folder;
+}
+
+}  // namespace
+
+TEST_CASE("a built-in program is an image under any tag and behind any registry") {
+    sys::TempDir dir;
+    const sys::fs::path folder = algorithms_with(dir, "masked-lm");
+    const Catalogue catalogue(aws_framework_definitions(), {}, folder);
+    for (const char* image :
+         {"trainyard/masked-lm", "trainyard/masked-lm:latest", "trainyard/masked-lm:1.2",
+          "trainyard/masked-lm@sha256:00",
+          "000000000000.dkr.ecr.us-east-1.amazonaws.com/trainyard/masked-lm",
+          "000000000000.dkr.ecr.us-east-1.amazonaws.com/trainyard/masked-lm:1"}) {
+        CAPTURE(image);
+        const plan::Environment environment = catalogue.resolve(image);
+        CHECK(environment.entrypoint == std::vector<std::string>{(folder / "masked-lm").string()});
+        CHECK(environment.readable ==
+              std::vector<std::string>{folder.string(), (dir.path() / "torch/lib").string()});
+        CHECK(environment.launcher);
+        CHECK_FALSE(environment.toolkit);
+        CHECK(environment.python.empty());
+        CHECK(environment.description ==
+              "built-in program " + (folder / "masked-lm").string() + ", LibTorch 2.13.0");
+    }
+    CHECK_FALSE(capture([&] { return catalogue.resolve("trainyard/masked-lm-2"); }).ok());
+}
+
+TEST_CASE("a built-in program that is not built is refused with the way to build it") {
+    sys::TempDir dir;
+    const Catalogue catalogue(aws_framework_definitions(), {}, dir.path() / "algorithms");
+    const auto absent = capture([&] { return catalogue.resolve("trainyard/masked-lm:1"); });
+    REQUIRE_FALSE(absent.ok());
+    CHECK(absent.error().reason() == "ImageNotMapped");
+    CHECK(absent.error().message().find("make algorithms") != std::string::npos);
+    algorithms_with(dir, "masked-lm");  // without a restart
+    CHECK(catalogue.resolve("trainyard/masked-lm:1").name == "trainyard/masked-lm");
+    const auto typo = capture([&] { return catalogue.resolve("trainyard/maskedlm"); });
+    REQUIRE_FALSE(typo.ok());
+    CHECK(typo.error().message().find("nearest: trainyard/masked-lm") != std::string::npos);
+    sys::fs::remove_all(dir.path() / "torch");
+    const auto gone = capture([&] { return catalogue.resolve("trainyard/masked-lm"); });
+    REQUIRE_FALSE(gone.ok());
+    CHECK(gone.error().reason() == "EnvironmentUnavailable");
+    CHECK(gone.error().message().find("LibTorch") != std::string::npos);
+}
+
+TEST_CASE("what is not the description of a program is passed over") {
+    sys::TempDir dir;
+    const sys::fs::path folder = algorithms_with(dir, "masked-lm");
+    sys::write_file(folder / "notes.json", "[1]");
+    sys::write_file(folder / "torn.json", "{\"image\":");
+    CHECK(built_in_definitions(folder).size() == 1);
+    CHECK(built_in_definitions(dir.path() / "nowhere").empty());
+}

@@ -218,6 +218,7 @@ Json out(const Environment& e) {
     j["entrypoint"] = texts_out(e.entrypoint);
     j["code"] = e.code;
     j["toolkit"] = e.toolkit;
+    j["launcher"] = e.launcher;
     return j;
 }
 
@@ -234,6 +235,7 @@ Environment environment_in(const Json& json, const std::string& path) {
     in.read("entrypoint", e.entrypoint);
     in.read("code", e.code);
     in.read("toolkit", e.toolkit);
+    in.read("launcher", e.launcher);
     return e;
 }
 

@@ -29,6 +29,7 @@ NodePlan full_plan() {
     p.environment.path = {"/opt/venv/bin"};
     p.environment.variables = {{"B", "2"}, {"A", "1"}};
     p.environment.toolkit = true;
+    p.environment.launcher = true;
     p.entrypoint = {"bash", "-c"};
     p.arguments = {"echo \"x\n\""};
     p.hyperparameters = {{"z", "\"quoted\""}, {"a", "1"}, {"z2", ""}};

@@ -51,7 +51,9 @@ struct Environment {
     std::vector<std::string>
         entrypoint;    ///< the image's ENTRYPOINT; empty: the training toolkit, or `train` on PATH
     std::string code;  ///< folder copied to /opt/ml/code before start; empty: none
-    bool toolkit = false;  ///< act as AWS's framework images do: script mode
+    bool toolkit = false;   ///< act as AWS's framework images do: script mode
+    bool launcher = false;  ///< the entry point is one of several processes that train together
+                            ///< where there are several: started by our own torchrun
 };
 
 struct Output {

@@ -25,7 +25,7 @@ max_running_jobs = 2
 def daemon():
     """Start the daemon, point this process at it, stop it (and every job) at the end."""
     home = Path(tempfile.mkdtemp(prefix="trainyard-sdk-"))
-    (home / "config.toml").write_text(CONFIG)
+    (home / "config.toml").write_text(f'algorithms = "{home}/algorithms"\n' + CONFIG)
     for name in [n for n in os.environ if n.startswith(("AWS_", "SAGEMAKER_", "TRAINYARD_HOME"))]:
         del os.environ[name]
     os.environ["TRAINYARD_HOME"] = str(home)

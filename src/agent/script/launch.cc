@@ -7,6 +7,7 @@
 #include "agent/script/distribution.h"
 #include "agent/script/environment.h"
 #include "agent/script/installer.h"
+#include "agent/script/processes.h"
 #include "agent/script/source.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -59,8 +60,31 @@ private:
             plan_.environment.code.empty() ? in_root("/") : context_.facts.paths.code();
         launch.run.variables = base_variables();
         if (!python_.packages().empty()) add_python_path(launch.run.variables, {});
+        if (plan_.environment.launcher && plan_.entrypoint.empty()) {
+            hyperparameters_ = split_hyperparameters(plan_.hyperparameters);
+            distribution_ = choose_processes(plan_, hyperparameters_);
+            if (distribution_.refusal) return refuse(*distribution_.refusal);
+            start_through_launcher(launch.run);
+        }
         launch.command = joined_command(launch.run.argv);
         return launch;
+    }
+
+    void start_through_launcher(RunSpec& run) const {
+        std::vector<std::string> launcher = {std::string(kOwnBin) + "/torchrun"};
+        if (context_.runner.rung() != Rung::namespaces)  // there is nothing to show it in
+            launcher = {sys::fs::read_symlink("/proc/self/exe").string(), "launch"};
+        const std::vector<std::string> front = launcher_command(distribution_, plan_, launcher);
+        run.argv.insert(run.argv.begin(), front.begin(), front.end());
+        for (const auto& [name, value] :
+             launcher_variables(distribution_, plan_, context_.facts.cpus))
+            run.variables.set_default(name, value);
+        // The built-in programs look there where there can be no /opt/ml.
+        if (const std::string& base = context_.facts.paths.base; base != "/opt/ml")
+            run.variables.set_default("TRAINYARD_OPT_ML", base);
+        // An elastic job is given it in any case.
+        if (!front.empty() && !plan_.elastic)
+            show_own_program(run, context_.host.scratch(), {"trainyard-agent", "torchrun"});
     }
 
     /// Without a private root, "/" would be the machine's: the job's own folder is less surprising.

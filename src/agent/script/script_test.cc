@@ -4,6 +4,7 @@
 #include "agent/sandbox/box_plan.h"
 #include "agent/sandbox/cgroup.h"
 #include "agent/script/distribution.h"
+#include "agent/script/processes.h"
 #include "agent/script/python_layer.h"
 #include "agent/script/requirements.h"
 #include "agent/script/source.h"
@@ -239,6 +240,61 @@ TEST_CASE("a distribution starts the script as the framework images do") {
     CHECK(started_on("algo-2", {{"sagemaker_torch_distributed_enabled", "true"}, two}, true) ==
           Words{"torchrun", "--nproc_per_node", "2"});
     CHECK(started_on("algo-2", {}, true) == Words{"torchrun"});
+}
+
+TEST_CASE(
+    "a program of its own is started by our launcher where several processes train together") {
+    const auto command = [](plan::NodePlan plan, const plan::Pairs& given) {
+        const DistributionChoice choice = choose_processes(plan, split_hyperparameters(given));
+        if (choice.refusal) return Words{*choice.refusal};
+        return launcher_command(choice, plan, {"torchrun"});
+    };
+    plan::NodePlan alone;
+    alone.hosts = {"algo-1"};
+    alone.host = "algo-1";
+    CHECK(command(alone, {{"epochs", "3"}}).empty());
+    CHECK(command(alone, {{"processes_per_host", "1"}}).empty());
+    const Words two = {"torchrun", "--nproc_per_node", "2", "--no-python"};
+    CHECK(command(alone, {{"processes_per_host", "\"2\""}}) == two);
+    CHECK(command(alone, {{"sagemaker_torch_distributed_enabled", "true"},
+                          {"sagemaker_mpi_num_of_processes_per_host", "2"}}) == two);
+    CHECK(command(alone, {{"sagemaker_torch_distributed_enabled", "true"}}) ==
+          Words{"torchrun", "--nproc_per_node", "1", "--no-python"});
+    CHECK(command(alone, {{"processes_per_host", "none"}}) ==
+          Words{"hyperparameter processes_per_host: none is not a number from 1 to 4096"});
+    alone.gpus = 2;
+    CHECK(command(alone, {}) == two);
+
+    plan::NodePlan plan;
+    plan.hosts = {"algo-1", "algo-10", "algo-2"};
+    plan.host = "algo-2";
+    const Words third = {"torchrun", "--nnodes",         "3",    "--master_addr",
+                         "algo-1",   "--master_port",    "7777", "--node_rank",
+                         "2",        "--nproc_per_node", "1",    "--no-python"};
+    CHECK(command(plan, {}) == third);
+    CHECK(command(plan, {{"sagemaker_torch_distributed_enabled", "true"}}) == third);
+    CHECK(command(plan, {{"sagemaker_torch_distributed_enabled", "true"},
+                         {"sagemaker_distribution_instance_groups", "[\"other\"]"}})
+              .empty());
+    plan.elastic.emplace();
+    CHECK(command(plan, {}) == Words{"torchrun", "--nproc_per_node", "1", "--no-python"});
+}
+
+TEST_CASE("the processes of a host share its cores, and hosts of one machine share them too") {
+    plan::NodePlan plan;
+    plan.hosts = {"algo-1", "algo-2"};
+    plan.host = "algo-1";
+    const auto threads = [&](int cpus, const plan::Pairs& given) {
+        const DistributionChoice choice = choose_processes(plan, split_hyperparameters(given));
+        const plan::Pairs variables = launcher_variables(choice, plan, cpus);
+        return variables.empty() ? "none" : variables.front().second;
+    };
+    CHECK(threads(16, {{"processes_per_host", "2"}}) == "4");
+    CHECK(threads(2, {{"processes_per_host", "4"}}) == "1");
+    plan.limits.cpus = 16;  // a share of its own
+    CHECK(threads(16, {{"processes_per_host", "2"}}) == "8");
+    plan.hosts = {"algo-1"};
+    CHECK(threads(16, {}) == "none");
 }
 
 TEST_CASE("mpi over several hosts is mpirun on the first and a server on the others") {

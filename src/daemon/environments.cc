@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/interpreters.h"
+#include "daemon/environments.h"
 
 #include "base/text.h"
 
@@ -24,6 +24,16 @@ std::vector<std::string> candidate_interpreters(const Config& config) {
             out.push_back(candidate);
     }
     return out;
+}
+
+images::Catalogue open_catalogue(const Config& config) {
+    std::vector<images::Definition> definitions = config.environments;
+    for (images::Definition& definition : images::aws_framework_definitions())
+        definitions.push_back(std::move(definition));
+    sys::fs::path algorithms = config.algorithms;
+    if (algorithms.empty())
+        algorithms = sys::fs::read_symlink("/proc/self/exe").parent_path() / "algorithms";
+    return {std::move(definitions), candidate_interpreters(config), std::move(algorithms)};
 }
 
 }  // namespace ty::daemon
