@@ -2,13 +2,11 @@
 """Texts classified with the built-in algorithm trainyard/text-classification: English film reviews by two instances,
 Chinese hotel and book reviews by two processes of one, with the SageMaker Python SDK v2."""
 
-import collections
 import csv
 import io
 import os
 import pathlib
 import random
-import re
 import subprocess
 import sys
 import tarfile
@@ -61,18 +59,6 @@ def chinese():
     return (parts[0][:2000], parts[1][:300]) if SHORT else tuple(parts)
 
 
-def vocabulary(texts, size=8000):
-    """Word pieces counted: characters, then whole words."""
-    words = collections.Counter(word for text in texts
-                                for word in re.findall(r"[a-z0-9]+|[^\sa-z0-9]", text.lower()))
-    letters = sorted({letter for word in words for letter in word})
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters,
-              *("##" + letter for letter in letters if letter.isascii() and letter.isalnum())]
-    known = set(pieces)
-    pieces += [word for word, _ in words.most_common(size) if word not in known][:max(0, size - len(pieces))]
-    return "".join(piece + "\n" for piece in pieces)
-
-
 def as_csv(rows):
     """Text and label, with a header; csv's own quotes."""
     out = io.StringIO()
@@ -83,11 +69,10 @@ def as_csv(rows):
 
 
 def upload(session, name, train, valid):
-    """Channels of the two parts; the vocabulary is the train channel's."""
+    """Channels of the two parts. The vocabulary is made of the training texts."""
     bucket = session.default_bucket()
-    for key, body in (("train/reviews.csv", as_csv(train)), ("valid/reviews.csv", as_csv(valid)),
-                      ("train/vocab.txt", vocabulary(text for text, _ in train))):
-        session.upload_string_as_file_body(body, bucket, f"classification/{name}/{key}")
+    for channel, rows in (("train", train), ("valid", valid)):
+        session.upload_string_as_file_body(as_csv(rows), bucket, f"classification/{name}/{channel}/reviews.csv")
     return {channel: f"s3://{bucket}/classification/{name}/{channel}" for channel in ("train", "valid")}
 
 
