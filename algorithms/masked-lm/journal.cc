@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace alg {
 
@@ -23,13 +24,16 @@ void Journal::report(const JournalPlace& place, double tokens, double correct, d
     const auto now = std::chrono::steady_clock::now();
     const double seconds = std::max(std::chrono::duration<double>(now - since_).count(), 1e-9);
     progress_.at(place.step);
+    // Where every update was skipped there is no loss: "nan" is no number of a metric.
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    const bool any = loss_.weight() > 0;
     say("feed_queue size {}", place.queue);
     say("current learning_rate:{:.6f}", rate_);
     say("epoch: {}, progress: {}/{}, step: {}, loss: {:.6f}, ppl: {:.6f}, next_sent_acc: {:.6f}, "
         "speed: {:.6f} steps/s, file: {}, mask_type: {}",
-        place.epoch, place.file_place, place.files, place.step, loss_.value(), ppl_.value(),
-        samples > 0 ? correct / samples : 0, static_cast<double>(steps_) / seconds, place.file,
-        place.mask_type);
+        place.epoch, place.file_place, place.files, place.step, any ? loss_.value() : none,
+        any ? ppl_.value() : none, samples > 0 ? correct / samples : 0,
+        static_cast<double>(steps_) / seconds, place.file, place.mask_type);
     say("{:.0f} tokens/s without padding, {}", tokens / seconds, progress_.text());
     if (skipped_ > 0)
         warn("{} of the last {} updates were skipped: loss or gradient not finite", skipped_,

@@ -115,7 +115,7 @@ void declare_output(Hyperparameters& declared, Options& o) {
                      "older ones are removed");
     declared.text("checkpoints", &o.checkpoints,
                   "folder for weights of every save_steps as step_<n>/ernie.pt; empty: none");
-    declared.flag("verbose", &o.verbose, "says more");
+    declared.ignored("verbose", "there is one kind of log");
     declared.flag("export_int8", &o.export_int8, "writes model_int8.ts, too");
     declared.text("dump", &o.dump,
                   "writes first weights and batches to this file, for comparisons");

@@ -36,9 +36,10 @@ struct Options {
     std::int64_t save_steps = 10'000, keep_checkpoints = 3;
     double save_seconds = 0;
     std::string checkpoints;
-    bool verbose = false, export_int8 = true;
+    bool export_int8 = true;
     // Facilities of tests and benchmarks.
     std::string dump;
+    std::int64_t dump_updates = 0;
 
     /// The original's 5000, but at most a tenth of the steps.
     std::int64_t warmup() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines of pre-training files, from anybody. With clang and -fsanitize=fuzzer a libFuzzer program;
-// sample_line_fuzz_test.cc runs it on mutations of real lines in every build.
+// algorithms/masked-lm/sample_line_fuzz_test.cc runs it on mutations of real lines in every build.
 #include "masked-lm/shard.h"
 
 #include <cstdlib>
