@@ -218,24 +218,54 @@ def overlap():
     common = os.environ | {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     command = [str(BUILD / "common/training/training_bench"), "overlap"]
     ranks = [subprocess.Popen(command, env=common | {"RANK": str(r), "LOCAL_RANK": str(r)}, stdout=subprocess.PIPE, text=True) for r in range(2)]
-    text = " ".join(rank.communicate()[0].strip() for rank in ranks)
+    try:
+        text = " ".join(rank.communicate(timeout=600)[0].strip() for rank in ranks)
+    finally:
+        for rank in ranks:
+            rank.kill()
     row("all-reduce of two processes, overlapped and not", text, goal="reported")
+
+
+RECIPES = {"chnsenticorp": (128, 32, 3), "sentence_polarity": (128, 32, 3), "movie_reviews": (256, 16, 8)}  # longest, batch, epochs
+
+
+def quality():
+    """Recipes of reference/README.md, once each with SEED; minutes. Only when named."""
+    seed = os.environ.get("SEED", "1")
+    run = masked_lm("--valid", DATA / "ernie", "--validation_steps", "400", "--random_seed", seed, steps=400)
+    ours = run.numbers(r"\[validation_set\].*global ppl: ([\d.]+)")[-1]
+    theirs = ernie_peer("--valid-batches", "-1", "--seed", seed, steps=400).summary()["valid_ppl"]
+    row("ERNIE 4 × 256, validation perplexity after 400 updates", f"{ours:.0f}", f"PyTorch {theirs:.0f}", f"{ours / theirs:.3f} ×", "≤ 663")
+    for name, (longest, batch, epochs) in RECIPES.items():
+        sets = text_sets() / name
+        for part in ("dev", "test"):
+            (sets / part).mkdir(exist_ok=True)
+            shutil.copy(sets / f"{part}.tsv", sets / part)
+        run = classification(name, "--valid", sets / "dev", "--test", sets / "test", "--num_hidden_layers", 2, "--hidden_size", 128, "--num_attention_heads", 2,
+                             "--intermediate_size", 512, "--max_length", longest, "--batch_size", batch, "--num_train_epochs", epochs,
+                             "--max_grad_norm", 0, "--seed", seed)  # fmt: skip
+        dev, test = run.numbers(r"'accuracy': ([\d.]+)")[-1], run.numbers(r"test: accuracy ([\d.]+)")[-1]
+        peer = Run([HF_PYTHON, REFERENCE / "classification.py", sets, "--padding", "longest", "--max-length", longest, "--batch-size", batch,
+                    "--epochs", epochs, "--seed", seed]).summary()  # fmt: skip
+        count = sum(1 for part in ("dev", "test") for _ in open(sets / f"{part}.tsv", encoding="utf-8")) - 2
+        error = (peer["test"] * (1 - peer["test"]) / (count / 2)) ** 0.5
+        row(f"{name} from scratch, 2 × 128, dev and test accuracy", f"{dev:.1%}, {test:.1%}", f"Hugging Face {peer['dev']:.1%}, {peer['test']:.1%}",
+            f"standard error of test {error:.1%}", "not more than one below")  # fmt: skip
 
 
 FIGURES = [curves, ernie, fixed, short, start, tokenizer, checkpoint, overlap]
 
 
 def main():
-    unknown = set(WANTED) - {figure.__name__ for figure in FIGURES}
+    named = {figure.__name__: figure for figure in [*FIGURES, quality]}
+    unknown = set(WANTED) - set(named)
     if unknown:
-        sys.exit(f"algorithms.py: no figure {', '.join(sorted(unknown))}; there are {', '.join(figure.__name__ for figure in FIGURES)}")
+        sys.exit(f"algorithms.py: no figure {', '.join(sorted(unknown))}; there are {', '.join(named)}")
     if not (DATA / "ernie").is_dir():
         sys.exit(f"algorithms.py: {DATA} is not there; set TRAINYARD_DATA")
     failed = []
     try:
-        for figure in FIGURES:
-            if WANTED and figure.__name__ not in WANTED:
-                continue
+        for figure in [named[name] for name in WANTED] or FIGURES:
             try:
                 figure()
             except (RuntimeError, OSError, subprocess.SubprocessError) as error:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Figures of the built-in programs beside their PyTorch and Hugging Face references.
-# Usage: algorithms.sh PROGRAMS [curves ernie fixed short start tokenizer checkpoint overlap]
+# Usage: algorithms.sh PROGRAMS [curves ernie fixed short start tokenizer checkpoint overlap | quality]
 # PROGRAMS: the folder with masked-lm and text-classification. Data: $TRAINYARD_DATA or ../shared/data. The small
 # measuring programs are built in $ALGORITHMS_BUILD (build/algorithms).
 set -eu
