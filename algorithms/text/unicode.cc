@@ -106,12 +106,4 @@ void append_utf8(std::uint32_t code, std::string& to) {
         to.push_back(static_cast<char>(bytes[static_cast<std::size_t>(i)]));
 }
 
-bool is_utf8(std::string_view text) {
-    for (std::size_t at = 0; at < text.size();) {
-        const bool replacement = text.substr(at, 3) == "\xEF\xBF\xBD";
-        if (decode(text, at) == 0xFFFD && !replacement) return false;
-    }
-    return true;
-}
-
 }  // namespace alg

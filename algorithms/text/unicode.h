@@ -24,6 +24,5 @@ void decompose(std::uint32_t code, std::vector<std::uint32_t>& into);
 /// Python's and Rust's replacing decoders have it.
 std::uint32_t decode(std::string_view text, std::size_t& at);
 void append_utf8(std::uint32_t code, std::string& to);
-bool is_utf8(std::string_view text);
 
 }  // namespace alg

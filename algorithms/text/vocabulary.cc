@@ -2,6 +2,7 @@
 // Vocabulary files of BERT and ERNIE, and the table from token to id.
 #include "common/base/error.h"
 #include "common/base/random.h"
+#include "common/base/utf8.h"
 #include "text/lines.h"
 #include "text/unicode.h"
 #include "text/wordpiece.h"

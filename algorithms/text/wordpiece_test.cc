@@ -2,6 +2,7 @@
 // The rules one by one; wordpiece_parity.py compares whole corpora with Hugging Face's tokenizer.
 #include "text/wordpiece.h"
 #include "common/base/error.h"
+#include "common/base/utf8.h"
 #include "text/train_vocabulary.h"
 #include "text/unicode.h"
 

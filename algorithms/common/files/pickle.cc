@@ -5,6 +5,7 @@
 #include "common/files/pickle.h"
 
 #include "common/base/error.h"
+#include "common/base/utf8.h"
 #include "common/files/pickle_machine.h"
 
 #include <bit>

@@ -74,9 +74,6 @@ Pickle parse_pickle(Bytes bytes, const std::string& origin, std::size_t start = 
 
 std::string_view kind_name(PickleNode::Kind kind);
 
-/// Whether Python and JSON accept the bytes as text.
-bool is_utf8(std::string_view text);
-
 /// Emits a pickle of protocol 2, as torch.save does.
 class PickleWriter {
 public:

@@ -80,25 +80,4 @@ void check_tree(const Pickle& pickle, const std::string& origin) {
     TreeCheck(pickle, origin).run();
 }
 
-bool is_utf8(std::string_view text) {
-    for (std::size_t i = 0; i < text.size();) {
-        const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-        const unsigned char lead = byte(i);
-        const std::size_t more = lead < 0x80 ? 0 : lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-        if (lead >= 0x80 && (lead < 0xc2 || lead > 0xf4)) return false;
-        if (more >= text.size() - i) return false;
-        for (std::size_t k = 1; k <= more; ++k)
-            if ((byte(i + k) & 0xc0) != 0x80) return false;
-        if (more > 1) {
-            const unsigned char next = byte(i + 1);
-            // Over-long forms, surrogates, and beyond U+10FFFF.
-            if ((lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) ||
-                (lead == 0xf0 && next < 0x90) || (lead == 0xf4 && next > 0x8f))
-                return false;
-        }
-        i += more + 1;
-    }
-    return true;
-}
-
 }  // namespace alg

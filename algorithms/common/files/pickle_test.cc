@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/files/pickle.h"
 #include "common/base/error.h"
+#include "common/base/utf8.h"
 
 #include <doctest/doctest.h>
 

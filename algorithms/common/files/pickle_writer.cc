@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/error.h"
+#include "common/base/utf8.h"
 #include "common/files/pickle.h"
 
 #include <bit>
