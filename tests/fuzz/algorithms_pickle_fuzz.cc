@@ -2,6 +2,7 @@
 // Any bytes as a pickle of torch.save: refused, or a tree without cycles whose tensors lie within
 // their storages and which can be walked to its end.
 #include "common/base/error.h"
+#include "common/base/utf8.h"
 #include "common/files/pickle.h"
 
 #include <cstdlib>
