@@ -36,14 +36,13 @@ std::vector<Number> parse_list(const std::string& name, const std::string& text)
 }
 
 Vocabulary vocabulary_of(const nlohmann::json& tokenizer, const fs::path& file) {
-    const auto model = tokenizer.find("model");
-    const auto entries =
-        model != tokenizer.end() && model->is_object() ? model->find("vocab") : tokenizer.end();
-    if (entries == tokenizer.end() || !entries->is_object() ||
-        model->value("type", "WordPiece") != "WordPiece")
+    const nlohmann::json model = tokenizer.value("model", nlohmann::json::object());
+    const nlohmann::json entries =
+        model.is_object() ? model.value("vocab", nlohmann::json()) : nlohmann::json();
+    if (!entries.is_object() || model.value("type", "WordPiece") != "WordPiece")
         fail("{}: is no WordPiece tokenizer", file.string());
     std::vector<std::string> tokens;
-    for (const auto& [token, id] : entries->items()) {
+    for (const auto& [token, id] : entries.items()) {
         if (!id.is_number_unsigned() || id.get<std::uint64_t>() > 10'000'000)
             fail("{}: the id of \"{}\" is no number", file.string(), token);
         tokens.resize(std::max(tokens.size(), id.get<std::size_t>() + 1));
