@@ -72,7 +72,7 @@ void write(const torch::jit::Module& module, const std::filesystem::path& path) 
         } catch (...) {
             problem = std::current_exception();
         }
-        return problem ? 0 : size;
+        return size;  // a short count would abort the archive writer's destructor
     };
     try {
         torch::jit::ExportModule(module, append);
