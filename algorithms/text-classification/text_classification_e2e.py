@@ -82,12 +82,11 @@ def killed(folder):
     for attempt in range(60):
         process = subprocess.Popen(command(data, folder / "b", folder / "cb", **options), env=environment(),
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        lines = numbers.randrange(62, 90) if attempt < 6 else 1_000_000
-        for _ in range(lines):
-            if not process.stdout.readline():
-                break
-        else:
-            process.send_signal(signal.SIGTERM if attempt == 2 else signal.SIGKILL)
+        steps = numbers.randrange(3, 8) if attempt < 5 else 1_000_000
+        for line in process.stdout:
+            steps -= line.startswith("step: ")
+            if steps == 0:
+                process.send_signal(signal.SIGTERM if attempt == 2 else signal.SIGKILL)
         process.stdout.read()
         code = process.wait()
         kills += code == -signal.SIGKILL
@@ -96,7 +95,7 @@ def killed(folder):
             break
         assert code in (-signal.SIGKILL, 143), code
     print(f"{kills} kills, {told} stops on request")
-    assert code == 0 and kills >= 2, "the training was disturbed and ended"
+    assert code == 0 and kills >= 2 and told == 1, "the training was disturbed and ended"
     assert digest(folder / "a") == digest(folder / "b"), "the same bytes"
     assert not list((folder / "cb").glob(".*")), "nothing half-written stays"
     said = run(command(data, folder / "c", folder / "cb", **{**options, "seed": 2}), expect=1)

@@ -314,8 +314,9 @@ void Training::finish() {
                                       .max_length = options_.max_length,
                                       .pairs = data_.pairs,
                                       .int8 = options_.export_int8});
-        std::error_code error;
-        if (fs::is_directory(contract_.output, error))
+        std::error_code error;  // from a shell there may be no place for it
+        if (fs::is_directory(contract_.output, error) ||
+            fs::is_directory(contract_.output.parent_path(), error))
             write_text_atomically(contract_.data / "metrics.json", metrics.dump(2) + "\n");
     }
     group_->barrier();
