@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -49,11 +50,15 @@ class Run:
         with open(WORK / "stderr", "w+") as errors:
             process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=errors, text=True, env=variables)
             self.lines = []
-            for line in process.stdout:
-                self.lines.append((time.monotonic() - start, line.rstrip("\n")))
-                if until and re.search(until, line):
-                    process.kill()
-                    break
+            try:
+                for line in process.stdout:
+                    self.lines.append((time.monotonic() - start, line.rstrip("\n")))
+                    if until and re.search(until, line):
+                        process.kill()
+                        break
+            except BaseException:
+                process.kill()
+                raise
             process.stdout.close()
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -263,6 +268,7 @@ def main():
         sys.exit(f"algorithms.py: no figure {', '.join(sorted(unknown))}; there are {', '.join(named)}")
     if not (DATA / "ernie").is_dir():
         sys.exit(f"algorithms.py: {DATA} is not there; set TRAINYARD_DATA")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and no program is left behind
     failed = []
     try:
         for figure in [named[name] for name in WANTED] or FIGURES:
