@@ -73,7 +73,7 @@ def test_a_failure_says_what_the_program_said():
 def test_several_processes_on_one_host():
     name = built_in(HyperParameters={"processes_per_host": "2"})
     found = sorted(re.findall(r"rank (\d) of (\d)", "\n".join(yard.log_lines(name))))
-    assert found == [("0", "2"), ("1", "2")]
+    assert found == [("0", "2"), ("1", "2")], yard.log_lines(name)
 
 
 def test_several_hosts_train_together(boxed):
@@ -82,7 +82,7 @@ def test_several_hosts_train_together(boxed):
                     HyperParameters={"sagemaker_torch_distributed_enabled": "true",
                                      "sagemaker_mpi_num_of_processes_per_host": "2"})
     found = sorted(re.findall(r"rank (\d) of 4 on (algo-\d)", "\n".join(yard.all_lines(name))))
-    assert found == [("0", "algo-1"), ("1", "algo-1"), ("2", "algo-2"), ("3", "algo-2")]
+    assert found == [("0", "algo-1"), ("1", "algo-1"), ("2", "algo-2"), ("3", "algo-2")], yard.all_lines(name)
     assert yard.archive(name)["seen"][1] == b"a.txt\n"
 
 
@@ -101,3 +101,9 @@ def test_doctor_lists_the_built_in_programs(program):
     found = {row["subject"]: row for row in json.loads(yard.cli("doctor", "-o", "json").stdout)}
     program.with_suffix(".away").rename(program)
     assert "make algorithms" in found["environment trainyard/stand-in"]["text"]
+
+
+def test_an_elastic_job_needs_nothing_more(boxed):
+    name = built_in(ResourceConfig=nodes.cluster(2), **nodes.elastic("2:2"))
+    found = sorted(re.findall(r"rank (\d) of 2 on (algo-\d)", "\n".join(yard.all_lines(name))))
+    assert [rank for rank, _ in found] == ["0", "1"], yard.all_lines(name)
