@@ -9,7 +9,9 @@ namespace alg {
 
 namespace {
 
-/// Code point at `at` and its bytes; a byte that begins none counts as itself.
+constexpr char32_t kInvalid = 0xFFFD;
+
+/// Code point at `at` and its bytes; a byte that begins none is invalid.
 struct Character {
     char32_t code = 0;
     std::size_t size = 1;
@@ -18,15 +20,12 @@ struct Character {
 Character character(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
     const unsigned char first = byte(0);
-    const std::size_t size = first < 0x80   ? 1
-                             : first < 0xC0 ? 1
-                             : first < 0xE0 ? 2
-                             : first < 0xF0 ? 3
-                                            : 4;
-    if (size == 1 || at + size > text.size()) return {first, 1};
+    if (first < 0x80) return {first, 1};
+    const std::size_t size = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    if (first < 0xC0 || first > 0xF7 || at + size > text.size()) return {kInvalid, 1};
     char32_t code = first & (0x7FU >> size);
     for (std::size_t i = 1; i < size; ++i) {
-        if ((byte(i) & 0xC0) != 0x80) return {first, 1};
+        if ((byte(i) & 0xC0) != 0x80) return {kInvalid, 1};
         code = code << 6 | (byte(i) & 0x3FU);
     }
     return {code, size};
