@@ -58,9 +58,8 @@ std::string format_of_content(const fs::path& file) {
 
 /// Files that lie beside data and are none.
 bool is_hidden(const fs::path& path) {
-    constexpr std::array kNone = {"vocab.txt",      "labels.txt",
-                                  "config.json",    "ernie_config.json",
-                                  "tokenizer.json", "tokenizer_config.json"};
+    constexpr std::array kNone = {"vocab.txt",         "labels.txt",     "config.json",
+                                  "ernie_config.json", "tokenizer.json", "tokenizer_config.json"};
     const std::string name = path.filename().string();
     return name.starts_with(".") || name.starts_with("_") || lower(name).starts_with("readme") ||
            std::find(kNone.begin(), kNone.end(), name) != kNone.end();
