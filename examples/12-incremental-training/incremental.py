@@ -60,7 +60,7 @@ def classify(session, channels, name, **more):
     """Accuracy of the last validation, and what the job said."""
     shape = {} if more else {key: SHAPE[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads")}
     job = estimator(session, "text-classification", name,
-                    {"epochs": 1 if SHORT else 3, "per_device_train_batch_size": 32, "learning_rate": "5e-4",
+                    {"epochs": 1 if SHORT else 3, "per_device_train_batch_size": 16, "learning_rate": "1e-3",
                      "max_length": 64 if SHORT else 128, **shape},
                     {"Name": "validation:accuracy", "Regex": r"'accuracy': ([0-9\.]+)"}, **more)
     job.fit(channels)
