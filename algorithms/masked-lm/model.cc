@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "masked-lm/model.h"
 
-#include "common/base/log.h"
 #include "common/base/random.h"
+#include "common/files/unpack.h"
 #include "masked-lm/purposes.h"
+#include "transformer/start.h"
 
 #include <ATen/ATen.h>
 
@@ -26,13 +27,6 @@ at::Tensor tensor_of(const std::vector<std::int64_t>& numbers, torch::Device dev
 
 std::uint64_t weights_key(std::uint64_t seed, int part) {
     return key_of(seed, Purpose::weights, part);
-}
-
-std::string names_of(const std::vector<std::string>& names) {
-    const std::size_t shown = std::min<std::size_t>(names.size(), 5);
-    std::string text;
-    for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + names[i];
-    return names.size() > shown ? text + format(" and {} more", names.size() - shown) : text;
 }
 
 }  // namespace
@@ -126,24 +120,14 @@ MaskedLm::Logits MaskedLm::logits(const Batch& batch, torch::Device device) cons
 }
 
 void start_from(const MaskedLm& model, const fs::path& weights) {
-    const LoadReport report =
-        load_parameters(model.parameters(), from_hugging_face(read_weights(weights)),
-                        weights.string(), {.allow_missing = true, .allow_extra = true});
-    const std::size_t all = model.parameters().size();
-    if (report.missing.size() == all)
-        fail("{} has none of this model's parameters; is it the weights of a BERT or ERNIE model?",
-             weights.string());
-    say("starts from {}: {} of {} parameters", weights.string(), all - report.missing.size(), all);
-    if (!report.missing.empty()) say("new, not in it: {}", names_of(report.missing));
-    if (!report.extra.empty()) say("in it and not used: {}", names_of(report.extra));
-}
-
-void move_to(const Module& model, torch::Device device) {
-    if (device.is_cpu()) return;
-    for (const Parameter& parameter : model.parameters()) {
-        torch::Tensor value = parameter.value;  // the same tensor, whoever holds it
-        value.set_data(value.detach().to(device));
-    }
+    std::error_code ignored;
+    const fs::path inside = weights / "model.tar.gz";  // as SageMaker delivers an earlier result
+    const fs::path archive = fs::is_directory(weights, ignored) ? inside : weights;
+    std::optional<TemporaryFolder> unpacked;
+    if (archive.extension() == ".gz" && fs::exists(archive, ignored))
+        unpack_model(archive, unpacked.emplace().path());
+    start_from(model.parameters(), read_weights(unpacked ? unpacked->path() : weights),
+               weights.string());
 }
 
 }  // namespace alg

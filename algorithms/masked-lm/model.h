@@ -50,11 +50,8 @@ private:
     MaskedLmHead words_;
 };
 
-/// Starts from the weights of a file or folder (a model.tar.gz in it is not unpacked here). What
+/// Starts from the weights of a file, a folder, or a model.tar.gz (also one in that folder). What
 /// the file lacks or has too much is said; another shape throws Failure with both shapes.
 void start_from(const MaskedLm& model, const fs::path& weights);
-
-/// Moves parameters in place; everything that refers to them follows.
-void move_to(const Module& model, torch::Device device);
 
 }  // namespace alg

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text-classification/data.h"
 #include "common/base/error.h"
-#include "text-classification/unpack.h"
+#include "common/files/unpack.h"
 
 #include <doctest/doctest.h>
 

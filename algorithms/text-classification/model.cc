@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text-classification/model.h"
 
-#include "common/base/log.h"
 #include "common/base/random.h"
+#include "transformer/start.h"
 
 #include <ATen/ATen.h>
 
@@ -21,14 +21,6 @@ void choose(std::int64_t& value, std::int64_t given, const char* name, const fs:
         fail("{}: {} given, but the model to start from has {} ({})", name, given, value,
              (start / "config.json").string());
     value = given;
-}
-
-std::string names_of(const std::vector<std::string>& names) {
-    constexpr std::size_t kShown = 4;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
-        text += (i > 0 ? ", " : "") + names[i];
-    return names.size() > kShown ? text + format(" and {} more", names.size() - kShown) : text;
 }
 
 }  // namespace
@@ -88,7 +80,7 @@ torch::Tensor Classifier::logits(const Batch& batch, torch::Device device, Pass&
 void start_from(const Classifier& model, const fs::path& folder, const std::string& name,
                 bool speaks) {
     const std::vector<Parameter> parameters = model.parameters();
-    NamedTensors weights = from_hugging_face(read_weights(folder));
+    NamedTensors weights = read_weights(folder);
     std::erase_if(weights, [&](const auto& found) {
         if (!found.first.starts_with("classifier.")) return false;
         for (const Parameter& parameter : parameters)
@@ -96,24 +88,7 @@ void start_from(const Classifier& model, const fs::path& folder, const std::stri
                 return parameter.value.sizes() != found.second.sizes();
         return false;
     });
-    const LoadReport report =
-        load_parameters(parameters, weights, name, {.allow_missing = true, .allow_extra = true});
-    if (report.missing.size() == parameters.size())
-        fail("{} has none of this model's parameters; is it the weights of a BERT or ERNIE model?",
-             name);
-    if (!speaks) return;
-    say("starts from {}: {} of {} parameters", name, parameters.size() - report.missing.size(),
-        parameters.size());
-    if (!report.missing.empty()) say("new, not in it: {}", names_of(report.missing));
-    if (!report.extra.empty()) say("in it and not used: {}", names_of(report.extra));
-}
-
-void move_to(const Module& model, torch::Device device) {
-    if (device.is_cpu()) return;
-    for (const Parameter& parameter : model.parameters()) {
-        torch::Tensor value = parameter.value;  // the same tensor, whoever holds it
-        value.set_data(value.detach().to(device));
-    }
+    start_from(parameters, weights, name, speaks);
 }
 
 }  // namespace alg

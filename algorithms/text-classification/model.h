@@ -28,7 +28,6 @@ private:
 /// Loads what `folder` has; a classifier of other classes is left as it began. Says what was found.
 void start_from(const Classifier& model, const fs::path& folder, const std::string& name,
                 bool speaks);
-void move_to(const Module& model, torch::Device device);
 
 torch::Tensor tensor_of(const std::vector<std::int64_t>& numbers, torch::Device device);
 

@@ -12,7 +12,7 @@
 #include "common/training/updater.h"
 #include "text-classification/evaluate.h"
 #include "text-classification/output.h"
-#include "text-classification/unpack.h"
+#include "common/files/unpack.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,6 +4,7 @@ Chinese hotel and book reviews by two processes of one, with the SageMaker Pytho
 
 import csv
 import io
+import json
 import os
 import pathlib
 import random
@@ -90,11 +91,16 @@ def train(session, name, rows, instances, least, **hyperparameters):
     )
     estimator.fit(upload(session, name, *rows))
     job = estimator.latest_training_job.name
-    accuracy = TrainingJobAnalytics(job, sagemaker_session=session).dataframe()["value"].iloc[-1]
+    print(TrainingJobAnalytics(job, sagemaker_session=session).dataframe().to_string(index=False))
     with tempfile.TemporaryDirectory() as folder:
-        S3Downloader.download(estimator.model_data, folder, sagemaker_session=session)
-        with tarfile.open(pathlib.Path(folder) / "model.tar.gz") as archive:
-            archive.extractall(folder)
+        for result in ("model.tar.gz", "output.tar.gz"):
+            uri = estimator.model_data.replace("model.tar.gz", result)
+            S3Downloader.download(uri, folder, sagemaker_session=session)
+            with tarfile.open(pathlib.Path(folder) / result) as archive:
+                archive.extractall(folder)
+        # The metric above is a mean over a minute; the job's own report has the last validation.
+        report = next(pathlib.Path(folder).rglob("metrics.json"))
+        accuracy = json.loads(report.read_text())["validation"]["accuracy"]
         names = sorted(path.name for path in pathlib.Path(folder).iterdir())
         print(f"{name}: accuracy {accuracy:.4f}; {estimator.model_data} holds {', '.join(names)}")
         torch.jit.load(f"{folder}/model.ts")

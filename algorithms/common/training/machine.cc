@@ -9,6 +9,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/InferenceMode.h>
+#include <malloc.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -89,6 +90,13 @@ double measure_gflops() {
     return best;
 }
 
+/// Activations and gradients come and go with every pass. Kept by the process instead of going back
+/// to the kernel, which would have to clear their pages again: a tenth to a fifth of a pass.
+void keep_memory() {
+    ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 }  // namespace
 
 std::string Machine::text() const {
@@ -112,6 +120,7 @@ int threads_for(const Place& place) {
 }
 
 Machine prepare_machine(const Place& place, const std::string& wanted) {
+    keep_memory();
     Machine machine;
     machine.device = choose_device(place, wanted);
     machine.threads = threads_for(place);

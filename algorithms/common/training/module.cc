@@ -178,4 +178,12 @@ torch::Tensor normal(torch::IntArrayRef shape, double deviation, std::uint64_t k
     return filled(shape, deviation, key, std::numeric_limits<double>::infinity());
 }
 
+void move_to(const Module& model, torch::Device device) {
+    if (device.is_cpu()) return;
+    for (const Parameter& parameter : model.parameters()) {
+        torch::Tensor value = parameter.value;  // the same tensor, whoever holds it
+        value.set_data(value.detach().to(device));
+    }
+}
+
 }  // namespace alg

@@ -53,6 +53,9 @@ LoadReport load_parameters(const std::vector<Parameter>& into,
                            const std::vector<std::pair<std::string, torch::Tensor>>& from,
                            const std::string& origin, LoadOptions options = {});
 
+/// Moves parameters in place; everything that refers to them follows.
+void move_to(const Module& model, torch::Device device);
+
 /// Truncated normal (two standard deviations) of the key; the same on every machine and rank.
 torch::Tensor truncated_normal(torch::IntArrayRef shape, double deviation, std::uint64_t key);
 torch::Tensor normal(torch::IntArrayRef shape, double deviation, std::uint64_t key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tar as POSIX and GNU write it, read front to back through zlib.
-#include "text-classification/unpack.h"
+#include "common/files/unpack.h"
 
 #include "common/base/error.h"
 

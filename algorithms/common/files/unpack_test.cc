@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Archives are written by hand, header by header: also those that no tar would write.
-#include "text-classification/unpack.h"
+#include "common/files/unpack.h"
 #include "common/base/error.h"
 
 #include <doctest/doctest.h>
