@@ -6,13 +6,13 @@
 #include "common/data/plan.h"
 #include "common/data/prefetch.h"
 #include "common/files/atomic_file.h"
+#include "common/files/unpack.h"
 #include "common/training/machine.h"
 #include "common/training/signals.h"
 #include "common/training/state.h"
 #include "common/training/updater.h"
 #include "text-classification/evaluate.h"
 #include "text-classification/output.h"
-#include "common/files/unpack.h"
 
 #include <nlohmann/json.hpp>
 
