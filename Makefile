@@ -38,7 +38,8 @@ algorithms: packages
 	@tools/algorithms.sh $(ALGORITHMS) $(BIN)/algorithms
 	@cmake --build $(ALGORITHMS) -j $(JOBS)
 
-demo: platform python
+demo: platform
+	@tools/python_env.sh train v2
 	@examples/demo.sh $(BIN)
 
 test: build python
